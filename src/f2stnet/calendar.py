@@ -1,0 +1,119 @@
+"""What the clock on the wall says at each step: slot of the day, day of the week, holiday.
+
+Stamps are kept in UTC (or in the data's own clock where no zone is given), so that steps are evenly spaced
+through the changes to and from summer time; the calendar is read off the local clock.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from jaxtyping import Int
+
+from f2stnet.errors import InputError
+
+DAY = 86_400  # seconds
+HOLIDAY = 7  # a holiday is an eighth kind of day, after Monday = 0 … Sunday = 6
+DAY_KINDS = 8
+
+_UNITS = {"s": 1, "sec": 1, "min": 60, "t": 60, "h": 3_600, "d": DAY, "day": DAY, "w": 7 * DAY}
+
+
+@dataclass(frozen=True)
+class Calendar:
+    """The calendar of consecutive steps."""
+
+    slot: Int[np.ndarray, "T"]  # which step of the local day, 0 … slots_per_day − 1
+    day: Int[np.ndarray, "T"]  # Monday = 0 … Sunday = 6, HOLIDAY = 7
+
+
+def calendar(
+    stamps: np.ndarray, step: int, zone: str | None = None, holidays: tuple[date, ...] = ()
+) -> Calendar:
+    """The calendar of UTC `stamps` (datetime64[s]) that are `step` seconds apart."""
+    local = to_local(stamps, zone) if step < DAY else stamps
+    days = local.astype("datetime64[D]")
+    seconds = (local - days.astype(local.dtype)).astype(np.int64)
+    weekday = (days.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday
+    if holidays:
+        weekday = np.where(np.isin(days, np.array(holidays, dtype="datetime64[D]")), HOLIDAY, weekday)
+    return Calendar(slot=np.minimum(seconds // step, slots_per_day(step) - 1), day=weekday)
+
+
+def slots_per_day(step: int) -> int:
+    return max(1, -(-DAY // step))
+
+
+def to_local(stamps: np.ndarray, zone: str | None) -> np.ndarray:
+    """UTC stamps as the local clock shows them."""
+    if zone is None:
+        return stamps
+    # Offsets change at whole quarters of an hour at the most: one look-up for each quarter that occurs.
+    quarters, where = np.unique(stamps.astype("datetime64[s]").astype(np.int64) // 900, return_inverse=True)
+    clock = find_zone(zone)
+    offsets = [
+        int(offset.total_seconds()) if (offset := datetime.fromtimestamp(q * 900, clock).utcoffset()) else 0
+        for q in quarters.tolist()
+    ]
+    return stamps + np.array(offsets, dtype="timedelta64[s]")[where]
+
+
+def to_utc(stamps: np.ndarray, zone: str | None) -> np.ndarray:
+    """Local stamps in file order as UTC.
+
+    Where clocks go back an hour shows twice: a stamp that does not move forward is its second showing. An hour
+    that clocks skip does not exist and is refused.
+    """
+    if zone is None:
+        return stamps
+    clock = find_zone(zone)
+    result = np.empty(len(stamps), dtype="datetime64[s]")
+    before = None
+    for row, stamp in enumerate(stamps.astype("datetime64[s]").tolist()):
+        first = _utc_second(stamp.replace(tzinfo=clock, fold=0))
+        second = _utc_second(stamp.replace(tzinfo=clock, fold=1))
+        if second < first:  # a skipped hour: PEP 495 lets fold=1 lie before fold=0 only there
+            raise InputError(f"{stamp} does not exist in zone {zone}: clocks skip it")
+        chosen = second if before is not None and before >= first and second > before else first
+        result[row] = np.datetime64(chosen, "s")
+        before = chosen
+    return result
+
+
+def _utc_second(moment: datetime) -> int:
+    return int(moment.astimezone(UTC).timestamp())
+
+
+def find_zone(zone: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        raise InputError(f"unknown time zone {zone!r}: expected an IANA name, as Europe/Berlin") from None
+
+
+def parse_step(text: str) -> int:
+    """'5min', '1h', '1d' in seconds."""
+    match = re.fullmatch(r"\s*(\d+)?\s*([A-Za-z]+)\s*", text)
+    unit = match.group(2).lower() if match else ""
+    if match is None or unit not in _UNITS or match.group(1) == "0":
+        raise InputError(f"step {text!r}: expected a number and a unit, as 5min, 1h or 1d")
+    return int(match.group(1) or 1) * _UNITS[unit]
+
+
+def show_step(seconds: int) -> str:
+    """Seconds as `parse_step` reads them."""
+    for unit, size in (("d", DAY), ("h", 3_600), ("min", 60)):
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def parse_clock(text: str) -> int:
+    """'05:30' as seconds of the day; '24:00' is the end of it."""
+    match = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
+    seconds = int(match.group(1)) * 3_600 + int(match.group(2)) * 60 if match else -1
+    if not 0 <= seconds <= DAY:
+        raise InputError(f"time of day {text!r}: expected HH:MM, as 05:30")
+    return seconds

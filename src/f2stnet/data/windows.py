@@ -1,0 +1,111 @@
+"""Windows as index views: the series lies once on the device, a batch is gathered from it by its origins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from f2stnet.data.scaler import Scaler
+from f2stnet.graph import Graph
+from f2stnet.series import GraphSeries
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that a model may know of the data before it sees any: shapes, clock and graph."""
+
+    input: int  # T
+    horizon: int  # H
+    channels: int  # C
+    targets: tuple[int, ...]  # which of the C channels are forecast
+    known: tuple[int, ...]  # which of them are known at the horizon
+    slots_per_day: int
+    graph: Graph
+
+    @property
+    def nodes(self) -> int:
+        return len(self.graph)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a model reads. Nothing in here comes from after the origin but the calendar and known channels."""
+
+    values: Float[Tensor, "B T N C"]  # scaled, 0 where not observed
+    observed: Float[Tensor, "B T N C"]  # 1 where observed
+    slot: Int[Tensor, "B T+H"]  # slot of the day, of the read steps and then of the forecast ones
+    day: Int[Tensor, "B T+H"]  # Monday = 0 … Sunday = 6, holiday = 7
+    known: Float[Tensor, "B H N K"]  # scaled, 0 where not given
+    known_observed: Float[Tensor, "B H N K"]
+
+    @property
+    def steps(self) -> int:
+        return self.values.shape[1]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What came, in real units."""
+
+    values: Float[Tensor, "B H N Y"]  # 0 where there is no number
+    observed: Bool[Tensor, "B H N Y"]
+    numeric: Bool[Tensor, "B H N Y"]  # observed, or a zero that stands for 'not observed'
+
+
+class Windows:
+    """The series on a device, and batches of windows out of it."""
+
+    def __init__(
+        self, series: GraphSeries, scaler: Scaler, input_steps: int, horizon: int, device: torch.device | str = "cpu"
+    ) -> None:
+        self.device = torch.device(device)
+        self.input, self.horizon, self.scaler = input_steps, horizon, scaler
+        self.length = len(series)
+        self.targets, self.known = list(series.target_index), list(series.known_index)
+        numeric = torch.from_numpy(np.isfinite(series.values)).to(self.device)
+        self.mask = torch.from_numpy(series.mask).to(self.device)
+        self.raw = torch.from_numpy(series.values).to(self.device).nan_to_num(0.0)
+        self._all_numeric_observed = bool((numeric == self.mask).all())
+        self.numeric = self.mask if self._all_numeric_observed else numeric
+        self.mean = torch.tensor(scaler.mean, dtype=torch.float32, device=self.device)
+        self.deviation = torch.tensor(scaler.deviation, dtype=torch.float32, device=self.device)
+        clock = series.calendar_at(np.arange(self.length + horizon))
+        self.slot = torch.from_numpy(clock.slot).to(self.device)
+        self.day = torch.from_numpy(clock.day).to(self.device)
+        self._back = torch.arange(-input_steps, 0, device=self.device)
+        self._ahead = torch.arange(horizon, device=self.device)
+
+    def inputs(self, origins: Int[Tensor, "B"]) -> Inputs:
+        """The windows that end before these origins; an origin may be the step after the last."""
+        past = origins[:, None] + self._back
+        observed = self.mask[past]
+        values = torch.where(observed, self.scale(self.raw[past]), 0.0)
+        ahead = origins[:, None] + self._ahead
+        clock = torch.cat([past, ahead], dim=1)
+        known, known_observed = self._known(ahead)
+        return Inputs(values, observed.float(), self.slot[clock], self.day[clock], known, known_observed)
+
+    def labels(self, origins: Int[Tensor, "B"]) -> Labels:
+        ahead = origins[:, None] + self._ahead
+        observed = self.mask[ahead][..., self.targets]
+        numeric = observed if self._all_numeric_observed else self.numeric[ahead][..., self.targets]
+        return Labels(self.raw[ahead][..., self.targets], observed, numeric)
+
+    def scale(self, values: Float[Tensor, "*B C"]) -> Float[Tensor, "*B C"]:
+        return (values - self.mean) / self.deviation
+
+    def to_real(self, forecast: Float[Tensor, "B H N Y"]) -> Float[Tensor, "B H N Y"]:
+        """A model's scaled forecast of the target channels in real units."""
+        return forecast * self.deviation[self.targets] + self.mean[self.targets]
+
+    def _known(self, ahead: Int[Tensor, "B H"]) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:
+        if not self.known:
+            nothing = torch.zeros(*ahead.shape, self.raw.shape[1], 0, device=self.device)
+            return nothing, nothing
+        inside = (ahead < self.length)[..., None, None]
+        at = ahead.clamp(max=self.length - 1)
+        observed = self.mask[at][..., self.known] & inside
+        values = self.scale(self.raw[at])[..., self.known]
+        return torch.where(observed, values, 0.0), observed.float()

@@ -1,0 +1,50 @@
+"""The registry idiom of every room: a dict of named entries, filled by a decorator."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from f2stnet.errors import InputError
+
+Thing = TypeVar("Thing", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One named thing: what builds it, the dataclass that configures it, and one line for `f2stnet list`."""
+
+    name: str
+    make: Callable[..., Any]
+    config: Any  # a frozen dataclass instance holding the defaults
+    summary: str
+    training: dict[str, Any]  # how this thing departs from the default training settings
+
+
+class Registry(dict[str, Entry]):
+    """`@models.register("stid", StidConfig(), "…")` files a class or function under a name."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def register(self, name: str, config: Any, summary: str, **training: Any) -> Callable[[Thing], Thing]:
+        def file(make: Thing) -> Thing:
+            if name in self:
+                raise ValueError(f"{self.kind} {name!r} is registered twice")
+            self[name] = Entry(name, make, config, summary, training)
+            return make
+
+        return file
+
+    def find(self, name: str) -> Entry:
+        if name not in self:
+            raise InputError(f"unknown {self.kind} {name!r}{did_you_mean(name, self)}")
+        return self[name]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """'; did you mean …?' for a near miss, the whole list otherwise."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(names)}"

@@ -1,0 +1,22 @@
+"""Fixtures that every room's tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets: $F2STNET_REAL_DATA, or shared/data beside the checkout."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("F2STNET_REAL_DATA", beside))
+    if not (folder / "pems08_partial" / "dataset.toml").is_file():
+        pytest.skip(f"no real data sets in {folder}; name their folder in F2STNET_REAL_DATA")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or fills the user's cache."""
+    monkeypatch.setenv("F2STNET_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))

@@ -35,6 +35,7 @@ class GraphSeries:
     zone: str | None = None  # IANA name of the local clock
     holidays: tuple[date, ...] = ()
     service_hours: tuple[int, int] | None = None  # seconds of the local day, [start, end)
+    missing: tuple[float, ...] = ()  # numbers that stand for 'not observed' in this data
     truth: Float32[np.ndarray, "T N C"] | None = None  # the mean process behind `values`, where it is known
     notes: tuple[str, ...] = ()  # what had to be done to the input, one line each
 

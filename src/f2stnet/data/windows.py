@@ -44,6 +44,20 @@ class Inputs:
     def steps(self) -> int:
         return self.values.shape[1]
 
+    @property
+    def now(self) -> tuple[Int[Tensor, "B"], Int[Tensor, "B"]]:
+        """Slot and day of the last step that was read."""
+        return self.slot[:, self.steps - 1], self.day[:, self.steps - 1]
+
+    @property
+    def flat(self) -> Float[Tensor, "B N 2TC"]:
+        """The whole window as one vector a node: values and which of them were observed."""
+        return torch.cat([self.values, self.observed], dim=-1).permute(0, 2, 1, 3).flatten(2)
+
+    @property
+    def flat_known(self) -> Float[Tensor, "B N 2HK"]:
+        return torch.cat([self.known, self.known_observed], dim=-1).permute(0, 2, 1, 3).flatten(2)
+
 
 @dataclass(frozen=True)
 class Labels:

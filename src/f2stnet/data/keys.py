@@ -1,0 +1,110 @@
+"""Keys that data sources share: values that mean 'missing', holidays, service hours."""
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from f2stnet.calendar import parse_clock
+from f2stnet.errors import InputError
+from f2stnet.files import existing
+from f2stnet.series import observe
+
+
+def missing_codes(entries: Iterable[Any]) -> tuple[float, ...]:
+    """`["nan", 0]` as numbers; NaN means missing anyway."""
+    codes = []
+    for entry in entries:
+        if isinstance(entry, str) and entry.lower() == "nan":
+            continue
+        if isinstance(entry, bool) or not isinstance(entry, int | float):
+            raise InputError(f"missing = {entry!r}: expected 'nan' or a number")
+        if np.isfinite(entry):
+            codes.append(float(entry))
+    return tuple(codes)
+
+
+def parse_holidays(entries: Iterable[Any], base: Path) -> tuple[date, ...]:
+    """Dates, texts as 2024-12-25, or text files (relative to `base`) with one date a line; sorted."""
+    days: set[date] = set()
+    for entry in entries:
+        if isinstance(entry, datetime):
+            days.add(entry.date())
+        elif isinstance(entry, date):
+            days.add(entry)
+        elif (day := _day(str(entry))) is not None:
+            days.add(day)
+        else:
+            path = base / str(entry)
+            if not path.is_file():
+                raise InputError(f"holidays = {entry!r}: neither a date, as 2024-12-25, nor a file ({path})")
+            days |= _holiday_file(path)
+    return tuple(sorted(days))
+
+
+def _holiday_file(path: Path) -> set[date]:
+    """One date a line; blank lines and what follows a # do not count."""
+    days = set()
+    for row, line in enumerate(read_text(path).splitlines(), start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        day = _day(text)
+        if day is None:
+            raise InputError(f"{path}, row {row}: {text!r} is no date, expected one as 2024-12-25")
+        days.add(day)
+    return days
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def parse_hours(pair: tuple[str, str] | None) -> tuple[int, int] | None:
+    """`["05:30", "23:30"]` as seconds of the day, [start, end)."""
+    if pair is None:
+        return None
+    begin, end = parse_clock(pair[0]), parse_clock(pair[1])
+    if begin == end:
+        raise InputError(f"service_hours = {list(pair)}: no time lies between the two")
+    return begin, end
+
+
+def observed(values: np.ndarray, missing: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """`observe`, and a note where infinite numbers became missing ones."""
+    with np.errstate(over="ignore"):  # a number beyond float32 counts as infinite
+        numbers = np.asarray(values).astype(np.float32)
+    infinite = int(np.isinf(numbers).sum())
+    numbers, mask = observe(numbers, missing)
+    return numbers, mask, (f"{infinite} infinite values count as missing",) if infinite else ()
+
+
+def all_missing_note(mask: np.ndarray, nodes: tuple[str, ...]) -> tuple[str, ...]:
+    """Names the nodes without a single observation."""
+    silent = [nodes[i] for i in np.flatnonzero(~mask.any(axis=(0, 2)))]
+    if not silent:
+        return ()
+    shown = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
+    return (f"sensors without a single observation: {shown}",)
+
+
+def read_text(path: Path) -> str:
+    """A text file as UTF-8, with or without a byte order mark, lines ending in newlines."""
+    return decode(existing(path).read_bytes(), path)
+
+
+def decode(raw: bytes, path: Path) -> str:
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{path}: is UTF-16 text, expected UTF-8 (save it as 'CSV UTF-8')")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as wrong:
+        row = raw.count(b"\n", 0, wrong.start) + 1
+        byte = raw[wrong.start]
+        raise InputError(f"{path}, row {row}: byte 0x{byte:02x} is not UTF-8 (save the file as UTF-8)") from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -1,0 +1,188 @@
+"""Diagonal selective state space with zero-order hold (paper, Eqs. 4 to 7 and Appendix A).
+
+    Ā_t = exp(Δ_t ⊙ A)
+    B̄_t = (Ā_t − 1) ⊘ A ⊙ B_t        with the limit Δ_t ⊙ B_t as A → 0
+    h_t = Ā_t ⊙ h_{t−1} + B̄_t ⊙ u_t
+    y_t = C_tᵀ h_t + D ⊙ u_t
+
+The state of a channel has S entries: A is [D, S]. B and C are either shared over the channels, as in Mamba
+([…, S]), or one number a channel with S = 1 ([…, D]): the only reading in which the paper's shapes agree.
+"""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd import Function
+from torch.nn import functional
+
+# Entries of [rows, D, S] that a CPU works on at once: the few buffers of that size then stay in its cache.
+CACHED = 1 << 17
+
+
+def scan(
+    u: Float[Tensor, "B T N D"],
+    delta: Float[Tensor, "B T N D"],
+    a: Float[Tensor, "D S"],
+    b: Float[Tensor, "B T N P"],
+    c: Float[Tensor, "B T N P"],
+    skip: Float[Tensor, "D"],
+) -> Float[Tensor, "B T N D"]:
+    """All outputs, by Algorithm 1 as it stands. The oracle of every other form."""
+    a = _off_zero(a)
+    state = u.new_zeros(u.shape[0], *u.shape[2:], a.shape[1])
+    outputs = []
+    for t in range(u.shape[1]):
+        step = delta[:, t, ..., None]
+        decay = torch.exp(step * a)
+        state = decay * state + _held(step, a) * _spread(b[:, t], a) * u[:, t, ..., None]
+        outputs.append((_spread(c[:, t], a) * state).sum(-1) + skip * u[:, t])
+    return torch.stack(outputs, dim=1)
+
+
+def last_output(
+    u: Float[Tensor, "B T N D"],
+    delta: Float[Tensor, "B T N D"],
+    a: Float[Tensor, "D S"],
+    b: Float[Tensor, "B T N P"],
+    c: Float[Tensor, "B N P"],
+    skip: Float[Tensor, "D"],
+) -> Float[Tensor, "B N D"]:
+    """y_T alone, without a scan: with h_0 = 0,
+
+        h_T = Σ_t exp(A · Σ_{τ>t} Δ_τ) ⊙ B̄_t ⊙ u_t,
+
+    where every factor is at most 1. Nothing of size B·T·N·D·S is stored: backward computes the factors again.
+    """
+    mixed: Tensor = _LastState.apply(u, delta, a, b, c)
+    return mixed + skip * u[:, -1]
+
+
+def _held(step: Tensor, a: Tensor) -> Tensor:
+    """(exp(Δ A) − 1) / A. expm1 is exact near 0, so a tiny A in place of 0 gives the limit Δ to the last bit."""
+    return torch.expm1(step * a) / a
+
+
+def _off_zero(a: Tensor) -> Tensor:
+    return torch.where(a.abs() < 1e-20, torch.full_like(a, -1e-20), a)
+
+
+def _held_slope(step: Tensor, a: Tensor, decay: Tensor, held: Tensor) -> Tensor:
+    """∂held/∂A = (Δ exp(Δ A) − held) / A; near A = 0, where that cancels, its series."""
+    x = step * a
+    series = step * step * (0.5 + x * (1 / 3 + x * (1 / 8 + x / 30)))
+    return torch.where(x.abs() < (1e-3 if x.dtype == torch.float64 else 3e-2), series, (step * decay - held) / a)
+
+
+def _spread(p: Tensor, a: Tensor) -> Tensor:
+    """B or C beside the [D, S] of a state: shared over the channels, or (S = 1) one number a channel."""
+    return p[..., None, :] if p.shape[-1] == a.shape[1] else p[..., :, None]
+
+
+class _LastState(Function):
+    """Cᵀ h_T = Σ_t k_t ⊙ u_t with k_t = Σ_s C B_t E_t B̂_t, where R_t = Σ_{τ>t} Δ_τ, E_t = exp(A R_t) and
+    B̂_t = (exp(Δ_t A) − 1) / A. Worked on in chunks of rows; backward computes E and B̂ again.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+        ctx.save_for_backward(u, delta, a, b, c)
+        a = _off_zero(a)
+        out = u.new_empty(u.shape[0], *u.shape[2:])
+        for rows in _chunks(u, a):
+            total = torch.zeros_like(out[rows])
+            later = torch.zeros_like(total)  # R_t
+            for t in reversed(range(u.shape[1])):
+                step = delta[rows, t]
+                kernel = torch.exp(later[..., None] * a) * _held(step[..., None], a)
+                total += (kernel * _spread(b[rows, t] * c[rows], a)).sum(-1) * u[rows, t]
+                later = later + step
+            out[rows] = total
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
+        u, delta, given_a, b, c = ctx.saved_tensors
+        (dy,) = upstream
+        a = _off_zero(given_a)
+        du, ddelta = torch.empty_like(u), torch.empty_like(delta)
+        db, dc, da = torch.empty_like(b), torch.empty_like(c), torch.zeros_like(a)
+        shared = b.shape[-1] == a.shape[1]
+        over = -2 if shared else -1  # the axis of [rows, D, S] that B and C do not have
+        for rows in _chunks(u, a):
+            later = torch.zeros_like(dy[rows])
+            decayed = torch.exp(later[..., None] * a)  # E_t
+            dc_rows = torch.zeros_like(c[rows])
+            for t in reversed(range(u.shape[1])):
+                step, now = delta[rows, t], u[rows, t]
+                decay = torch.exp(step[..., None] * a)
+                held = _held(step[..., None], a)
+                pair = _spread(b[rows, t] * c[rows], a)
+                kernel = decayed * held
+                earlier = decayed * decay  # E_{t−1}
+                signal = (dy[rows] * now)[..., None]
+                du[rows, t] = dy[rows] * (kernel * pair).sum(-1)
+                both = (kernel * signal).sum(over)
+                db[rows, t] = c[rows] * both
+                dc_rows += b[rows, t] * both
+                at_start = (earlier * pair).sum(-1)
+                # Δ_t acts through B̂_t, and through R of every earlier step (∂R_t/∂Δ_τ = 1 for τ > t).
+                ddelta[rows, t] = signal[..., 0] * at_start
+                ddelta[rows, t + 1 :] += (signal[..., 0] * (at_start - (decayed * pair).sum(-1)))[:, None]
+                slope = later[..., None] * kernel + decayed * _held_slope(step[..., None], a, decay, held)
+                da += (slope * (pair * signal)).flatten(0, -3).sum(0)
+                later, decayed = later + step, earlier
+            dc[rows] = dc_rows
+        return du, ddelta, da, db, dc
+
+
+def _chunks(u: Tensor, a: Tensor) -> list[slice]:
+    """Slices of the batch whose [rows, N, D, S] fits the cache; on a GPU the whole batch at once."""
+    if u.is_cuda:
+        return [slice(None)]
+    per_window = u.shape[2] * a.numel()
+    size = max(1, CACHED // max(1, per_window))
+    return [slice(start, start + size) for start in range(0, u.shape[0], size)]
+
+
+class SelectiveStateSpace(nn.Module):
+    """Algorithm 2: Δ, B and C are read off the input, then the state space runs over the steps.
+
+    `shared=True`: S state entries a channel, B and C common to all channels (Mamba's form).
+    `shared=False`: one entry a channel with B and C of its own (the paper's equations, d_h = d).
+    """
+
+    def __init__(self, width: int, state: int = 16, rank: int | None = None, shared: bool = True) -> None:
+        super().__init__()
+        if not shared and state != 1:
+            raise ValueError("without sharing, B and C are one number a channel: state must be 1")
+        self.rank = rank or math.ceil(width / 16)
+        self.size = state if shared else width
+        self.project = nn.Linear(width, self.rank + 2 * self.size, bias=False)
+        self.step = nn.Linear(self.rank, width)
+        # Time constants 1, 1/2, … 1/S of a unit step, and unit steps between a hundredth and one.
+        self.a_log = nn.Parameter(torch.log(torch.arange(1, state + 1).float()).repeat(width, 1))
+        self.skip = nn.Parameter(torch.ones(width))
+        with torch.no_grad():
+            wanted = torch.exp(torch.rand(width) * math.log(100) + math.log(0.01))
+            self.step.bias.copy_(wanted + torch.log(-torch.expm1(-wanted)))  # softplus⁻¹
+
+    @property
+    def a(self) -> Float[Tensor, "D S"]:
+        return -torch.exp(self.a_log)
+
+    def forward(self, z: Float[Tensor, "B T N D"]) -> Float[Tensor, "B N D"]:
+        """The last output, o_T."""
+        rank, size = self.rank, self.size
+        weight = self.project.weight
+        delta_b = functional.linear(z, weight[: rank + size])
+        c = functional.linear(z[:, -1], weight[rank + size :])  # only the last step's C is read
+        delta = functional.softplus(self.step(delta_b[..., :rank]))
+        return last_output(z, delta, self.a, delta_b[..., rank:], c, self.skip)
+
+    def every_output(self, z: Float[Tensor, "B T N D"]) -> Float[Tensor, "B T N D"]:
+        """o_1 … o_T, by the loop of Algorithm 1."""
+        low, b, c = self.project(z).split([self.rank, self.size, self.size], dim=-1)
+        return scan(z, functional.softplus(self.step(low)), self.a, b, c, self.skip)

@@ -1,0 +1,174 @@
+"""F2STNet in two variants that share one spine: graph frequencies, a state space over time, a graph convolution.
+
+`paper` is the paper's equations to the letter. `default` keeps that spine and adds what it lacks to be accurate:
+it knows which node and which hour it looks at, it has paths around each part, and it is told what was observed.
+Each addition has a switch of its own, so that its worth can be measured by taking it away.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from f2stnet.config import require
+from f2stnet.data.windows import Inputs, Task
+from f2stnet.errors import InputError
+from f2stnet.layers.embeddings import CalendarEmbedding, NodeEmbedding
+from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution
+from f2stnet.layers.mlp import ResidualMLP
+from f2stnet.layers.spectral import SpectralInput
+from f2stnet.layers.state_space import SelectiveStateSpace
+from f2stnet.models.registry import models
+from f2stnet.spectrum import fourier_basis
+
+
+@dataclass(frozen=True)
+class F2STNetConfig:
+    variant: Literal["default", "paper"] = "default"
+    width: int = 64  # D
+    frequencies: int = 16  # F, at most N are there
+    nonzero_frequencies: bool = False  # F counts only frequencies above zero
+    # The spine of `default`; `paper` has all three parts always, with one state entry a channel.
+    spectral: bool = True
+    state_space: bool = True
+    graph: bool = True
+    state: int = 4  # S
+    # The additions of `default`.
+    residual: bool = True  # a path around the graph convolutions
+    window: bool = True  # a linear reading of the whole window beside the encoder
+    node: bool = True  # node embedding
+    calendar: bool = True  # time-of-day and day-of-week embeddings
+    learned_graph: int = 16  # width of the learned adjacency's embeddings, 0: none
+    blocks: int = 3  # residual MLP blocks before the head
+    dropout: float = 0.1  # inside those blocks
+
+    def __post_init__(self) -> None:
+        for key in ("width", "frequencies", "state"):
+            require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
+        for key in ("learned_graph", "blocks"):
+            require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
+        require(0 <= self.dropout < 1, f"dropout = {self.dropout}: expected 0 or more and below 1")
+        require(
+            self.state_space or self.window or self.variant == "paper",
+            "state_space and window are both off: nothing would read the input",
+        )
+        if self.variant == "paper":
+            shared = {"variant", "width", "frequencies", "nonzero_frequencies"}
+            for field in fields(self):
+                if field.name not in shared and getattr(self, field.name) != field.default:
+                    raise InputError(f"{field.name} is a key of the default variant; `paper` has no such switch")
+
+
+@models.register("f2stnet", F2STNetConfig(), "F2STNet, the default variant")
+@models.register("paper", F2STNetConfig(variant="paper"), "F2STNet to the letter of its paper", loss="mse")
+class F2STNet(nn.Module):
+    """Forecasts in the variant that `config` names."""
+
+    def __init__(self, config: F2STNetConfig, task: Task) -> None:
+        super().__init__()
+        self.horizon, self.outputs = task.horizon, len(task.targets)
+        body = PaperBody if config.variant == "paper" else DefaultBody
+        self.body = body(config, task)
+        self.head = nn.Linear(self.body.width, self.horizon * self.outputs)
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "B H N Y"]:
+        """P = H W_pred + b_pred, then the axes in the order of the labels (Eqs. 9 and 10)."""
+        forecast = self.head(self.body(inputs))
+        return forecast.unflatten(-1, (self.horizon, self.outputs)).permute(0, 2, 1, 3)
+
+
+class PaperBody(nn.Module):
+    """Eqs. 1 to 8 and nothing else. An unobserved value is the training mean; the model is not told."""
+
+    def __init__(self, config: F2STNetConfig, task: Task) -> None:
+        super().__init__()
+        self.width = config.width
+        self.spectral = SpectralInput(_basis(config, task), task.channels, config.width, config.width)
+        self.temporal = SelectiveStateSpace(config.width, state=1, shared=False)
+        self.spatial = GraphConvolution(task.graph.operator, config.width)
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "B N D"]:
+        return self.spatial(self.temporal(self.spectral(inputs.values)))
+
+
+class DefaultBody(nn.Module):
+    """The spine with its additions:
+
+        z_t = W_in [x_t ‖ observed_t ‖ MLP(S_t)]                      spectral input
+        o   = SSM(z)_T + W_window x_{1…T}                             two readings of the window
+        g   = o + σ(Â o W) + σ(softmax(E₁E₂ᵀ) o W′)                   neighbours, given and learned
+        h   = [g ‖ node ‖ slot ‖ day], then residual MLP blocks
+    """
+
+    def __init__(self, config: F2STNetConfig, task: Task) -> None:
+        super().__init__()
+        width, channels = config.width, task.channels
+        self.residual = config.residual
+        self.encode = self.temporal = self.window = self.known = None
+        self.given = self.learned = self.node = self.calendar = None
+        if config.state_space:
+            if config.spectral:
+                self.encode = SpectralInput(_basis(config, task), channels, width, width, extra=channels)
+            else:
+                self.encode = RawInput(channels, width)
+            self.temporal = SelectiveStateSpace(width, config.state)
+        if config.window:
+            self.window = nn.Linear(2 * task.input * channels, width)
+        if task.known:
+            self.known = nn.Linear(2 * task.horizon * len(task.known), width)
+        if config.graph:
+            self.given = GraphConvolution(task.graph.operator, width)
+        if config.learned_graph:
+            self.learned = LearnedGraphConvolution(task.nodes, config.learned_graph, width)
+        self.width = width
+        if config.node:
+            self.node = NodeEmbedding(task.nodes, width)
+            self.width += width
+        if config.calendar:
+            self.calendar = CalendarEmbedding(task.slots_per_day, width)
+            self.width += 2 * width
+        self.blocks = nn.Sequential(*(ResidualMLP(self.width, config.dropout) for _ in range(config.blocks)))
+
+    def forward(self, inputs: Inputs) -> Float[Tensor, "B N W"]:
+        h = self._mix(self._read(inputs))
+        batch, nodes = h.shape[:2]
+        features = [h]
+        if self.node is not None:
+            features.append(self.node(batch))
+        if self.calendar is not None:
+            features.append(self.calendar(*inputs.now)[:, None].expand(-1, nodes, -1))
+        return self.blocks(torch.cat(features, dim=-1))
+
+    def _read(self, inputs: Inputs) -> Float[Tensor, "B N D"]:
+        parts = []
+        if self.encode is not None and self.temporal is not None:
+            parts.append(self.temporal(self.encode(inputs.values, inputs.observed)))
+        if self.window is not None:
+            parts.append(self.window(inputs.flat))
+        if self.known is not None:
+            parts.append(self.known(inputs.flat_known))
+        return sum(parts[1:], start=parts[0])
+
+    def _mix(self, h: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        mixed = [convolve(h) for convolve in (self.given, self.learned) if convolve is not None]
+        if self.residual or not mixed:
+            mixed.append(h)
+        return sum(mixed[1:], start=mixed[0])
+
+
+class RawInput(nn.Module):
+    """W_in [x ‖ observed] alone, for measuring what the spectral branch adds."""
+
+    def __init__(self, channels: int, width: int) -> None:
+        super().__init__()
+        self.fuse = nn.Linear(2 * channels, width)
+
+    def forward(self, x: Float[Tensor, "B T N C"], observed: Float[Tensor, "B T N C"]) -> Float[Tensor, "B T N D"]:
+        return self.fuse(torch.cat([x, observed], dim=-1))
+
+
+def _basis(config: F2STNetConfig, task: Task) -> Float[Tensor, "N F"]:
+    basis = fourier_basis(task.graph, config.frequencies, skip_null=config.nonzero_frequencies)
+    return torch.from_numpy(basis.vectors).float()

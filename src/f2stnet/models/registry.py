@@ -1,0 +1,30 @@
+"""Models by name. A model is an nn.Module that maps `Inputs` to a scaled forecast [B, H, N, Y].
+
+It is made by `make(config, task)`, Y being the number of target channels. A model that must look at the training
+part before its first step (averages, closed-form fits, neighbours by similarity) has a method
+`prepare(windows, train)`; it is called once, with the origins of the training part alone.
+"""
+
+from typing import Protocol, runtime_checkable
+
+from torch import nn
+
+from f2stnet.data.split import Origins
+from f2stnet.data.windows import Task, Windows
+from f2stnet.registry import Registry
+
+models = Registry("model")
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    def prepare(self, windows: Windows, train: Origins) -> None: ...
+
+
+def make_model(name: str, config: object, task: Task) -> nn.Module:
+    module: nn.Module = models.find(name).make(config, task)
+    return module
+
+
+def count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)

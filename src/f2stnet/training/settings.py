@@ -1,0 +1,99 @@
+"""What a run is made of: where its data came from, how windows are cut, which model, how it is trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from f2stnet.config import as_dict, build, require
+from f2stnet.data.split import WindowConfig
+from f2stnet.errors import InputError
+from f2stnet.models import models
+from f2stnet.registry import did_you_mean
+from f2stnet.training.losses import Loss
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    epochs: int = 100  # at most
+    batch: int = 64
+    learning_rate: float = 1e-3  # Adam
+    weight_decay: float = 0.0
+    loss: Loss = "mae"
+    huber_delta: float = 1.0  # in training deviations
+    patience: int = 15  # epochs without a better validation loss before stopping
+    schedule: Literal["constant", "cosine", "plateau"] = "plateau"
+    plateau: int = 5  # epochs without a better validation loss before the rate is halved
+    clip: float = 5.0  # largest gradient norm, 0: none
+    precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for key in ("epochs", "batch", "patience", "plateau"):
+            require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
+        for key in ("learning_rate", "huber_delta"):
+            require(getattr(self, key) > 0, f"{key} = {getattr(self, key)}: expected a positive number")
+        for key in ("weight_decay", "clip"):
+            require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
+
+    def torch_device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+            torch.zeros(1, device=device)
+        except (RuntimeError, AssertionError):
+            raise InputError(f"training.device = {self.device!r}: this machine has no such device") from None
+        return device
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The whole of a run's `config.toml`. Sections: data, window, model, training."""
+
+    model: str  # its name
+    settings: Any  # the model's own config
+    seed: int
+    data: Mapping[str, Any]  # `source` and the keys it was loaded with
+    window: WindowConfig
+    training: TrainingConfig
+
+    def to_table(self) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "data": dict(self.data),
+            "window": as_dict(self.window),
+            "model": {"name": self.model} | as_dict(self.settings),
+            "training": as_dict(self.training),
+        }
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], where: str) -> "RunConfig":
+        try:
+            name, source = table["model"]["name"], table["data"]
+        except (KeyError, TypeError):
+            raise InputError(f"{where}: not the config of a run; it lacks model.name or [data]") from None
+        sections = {key: dict(value) for key, value in table.items() if isinstance(value, Mapping)}
+        sections.pop("data")
+        sections["model"].pop("name")
+        return configure(name, int(table.get("seed", 0)), source, sections)
+
+
+def configure(
+    model: str, seed: int = 0, data: Mapping[str, Any] | None = None, sections: Mapping[str, Mapping[str, Any]] | None = None
+) -> RunConfig:
+    """A model's defaults with `sections` (as from `--set`) put in."""
+    entry = models.find(model)
+    given = dict(sections or {})
+    for section in given:
+        if section not in ("window", "model", "training"):
+            raise InputError(f"unknown section {section!r}{did_you_mean(section, ('data', 'window', 'model', 'training'))}")
+    return RunConfig(
+        model=model,
+        settings=build(entry.config, given.get("model", {}), "model"),
+        seed=seed,
+        data=dict(data or {}),
+        window=build(WindowConfig(), given.get("window", {}), "window"),
+        training=build(TrainingConfig(**entry.training), given.get("training", {}), "training"),
+    )

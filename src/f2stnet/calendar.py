@@ -29,9 +29,7 @@ class Calendar:
     day: Int[np.ndarray, "T"]  # Monday = 0 … Sunday = 6, HOLIDAY = 7
 
 
-def calendar(
-    stamps: np.ndarray, step: int, zone: str | None = None, holidays: tuple[date, ...] = ()
-) -> Calendar:
+def calendar(stamps: np.ndarray, step: int, zone: str | None = None, holidays: tuple[date, ...] = ()) -> Calendar:
     """The calendar of UTC `stamps` (datetime64[s]) that are `step` seconds apart."""
     local = to_local(stamps, zone) if step < DAY else stamps
     days = local.astype("datetime64[D]")
@@ -96,10 +94,10 @@ def find_zone(zone: str) -> ZoneInfo:
 def parse_step(text: str) -> int:
     """'5min', '1h', '1d' in seconds."""
     match = re.fullmatch(r"\s*(\d+)?\s*([A-Za-z]+)\s*", text)
-    unit = match.group(2).lower() if match else ""
-    if match is None or unit not in _UNITS or match.group(1) == "0":
+    seconds = int(match.group(1) or 1) * _UNITS.get(match.group(2).lower(), 0) if match else 0
+    if seconds == 0:
         raise InputError(f"step {text!r}: expected a number and a unit, as 5min, 1h or 1d")
-    return int(match.group(1) or 1) * _UNITS[unit]
+    return seconds
 
 
 def show_step(seconds: int) -> str:
@@ -112,7 +110,7 @@ def show_step(seconds: int) -> str:
 
 def parse_clock(text: str) -> int:
     """'05:30' as seconds of the day; '24:00' is the end of it."""
-    match = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
+    match = re.fullmatch(r"(\d{1,2}):([0-5]\d)", text)
     seconds = int(match.group(1)) * 3_600 + int(match.group(2)) * 60 if match else -1
     if not 0 <= seconds <= DAY:
         raise InputError(f"time of day {text!r}: expected HH:MM, as 05:30")

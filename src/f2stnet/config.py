@@ -103,17 +103,23 @@ def to_toml(table: Mapping[str, Any]) -> str:
 
 def _key(key: str) -> str:
     bare = key.replace("_", "").replace("-", "")
-    return key if bare.isascii() and bare.isalnum() else json.dumps(key, ensure_ascii=False)
+    return key if bare.isascii() and bare.isalnum() else _quote(key)
+
+
+def _quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # bare in JSON, not in TOML
 
 
 def _value(value: Any) -> str:
     match value:
         case bool():
             return "true" if value else "false"
-        case int() | float():
-            return repr(value)  # inf and nan are spelt the same in TOML
+        case int():
+            return str(value)
+        case float():
+            return repr(float(value))  # a number of numpy's too; inf and nan are spelt the same in TOML
         case str():
-            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+            return _quote(value)
         case datetime.datetime() | datetime.date() | datetime.time():
             return value.isoformat()
         case list() | tuple():

@@ -95,7 +95,7 @@ class Graph:
 
 def _save_npz(target: Path, arrays: dict[str, np.ndarray]) -> None:
     with target.open("wb") as handle:
-        np.savez_compressed(handle, **arrays)
+        np.savez_compressed(handle, allow_pickle=False, **arrays)
 
 
 def from_edges(
@@ -176,7 +176,7 @@ def from_coordinates(
 def gaussian(distances: Float[np.ndarray, "E"]) -> Float[np.ndarray, "E"]:
     """exp(−(d / σ)²) with σ the deviation of the distances, the field's convention since DCRNN."""
     sigma = float(distances.std()) if len(distances) else 0.0
-    if sigma == 0.0:
+    if sigma == 0.0 or sigma < 1e-6 * float(distances.max()):  # equal distances differ by rounding alone
         return np.ones_like(distances, dtype=np.float64)
     return np.exp(-np.square(distances / sigma))
 

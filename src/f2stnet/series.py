@@ -1,5 +1,6 @@
 """GraphSeries: what was measured, where, and when. The one thing that every room hands on."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -40,7 +41,7 @@ class GraphSeries:
     notes: tuple[str, ...] = ()  # what had to be done to the input, one line each
 
     def __post_init__(self) -> None:
-        steps, nodes, channels = self.values.shape
+        _, nodes, channels = self.values.shape
         if nodes != len(self.graph):
             raise InputError(f"series {self.name!r} has {nodes} nodes, its graph {len(self.graph)}")
         if channels != len(self.channels):
@@ -97,6 +98,14 @@ class GraphSeries:
         if begin <= end:
             return (seconds >= begin) & (seconds < end)
         return (seconds >= begin) | (seconds < end)  # service past midnight
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of what was observed, where and when."""
+        content = hashlib.sha256(f"{self.start}|{self.step}|{self.channels}|{self.graph.digest}".encode())
+        for array in (self.values, self.mask):
+            content.update(np.ascontiguousarray(array).data)
+        return content.hexdigest()[:16]
 
     def cut(self, start: int, stop: int) -> "GraphSeries":
         """Steps start … stop − 1 (a view)."""

@@ -25,9 +25,9 @@ def read_array(path: Path, key: str | None = None, in_place: bool = False) -> np
     except InputError:
         raise
     except ValueError as wrong:
-        if "pickle" in str(wrong):
+        if "pickle" in str(wrong) or "Python objects" in str(wrong):
             raise InputError(
-                f"{path}: holds pickled Python objects, which are not read; save plain numbers (no dtype object)"
+                f"{path}: holds pickled Python objects, which are not read; save plain numbers instead"
             ) from None
         raise InputError(f"{path}: not a readable array file ({wrong})") from None
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, MemoryError, NotImplementedError) as wrong:

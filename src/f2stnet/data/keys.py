@@ -1,6 +1,7 @@
 """Keys that data sources share: values that mean 'missing', holidays, service hours."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from f2stnet.calendar import parse_clock
+from f2stnet.data.tabular import read_text
 from f2stnet.errors import InputError
-from f2stnet.files import existing
 from f2stnet.series import observe
 
 
@@ -75,7 +76,9 @@ def parse_hours(pair: tuple[str, str] | None) -> tuple[int, int] | None:
     return begin, end
 
 
-def observed(values: np.ndarray, missing: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+def observed(
+    values: np.ndarray, missing: tuple[float, ...]
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """`observe`, and a note where infinite numbers became missing ones."""
     with np.errstate(over="ignore"):  # a number beyond float32 counts as infinite
         numbers = np.asarray(values).astype(np.float32)
@@ -93,18 +96,11 @@ def all_missing_note(mask: np.ndarray, nodes: tuple[str, ...]) -> tuple[str, ...
     return (f"sensors without a single observation: {shown}",)
 
 
-def read_text(path: Path) -> str:
-    """A text file as UTF-8, with or without a byte order mark, lines ending in newlines."""
-    return decode(existing(path).read_bytes(), path)
-
-
-def decode(raw: bytes, path: Path) -> str:
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{path}: is UTF-16 text, expected UTF-8 (save it as 'CSV UTF-8')")
+@contextmanager
+def naming(path: Path, *others: Path) -> Iterator[None]:
+    """Says that an InputError is about `path`, unless it names that or one of `others` itself."""
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as wrong:
-        row = raw.count(b"\n", 0, wrong.start) + 1
-        byte = raw[wrong.start]
-        raise InputError(f"{path}, row {row}: byte 0x{byte:02x} is not UTF-8 (save the file as UTF-8)") from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+        yield
+    except InputError as wrong:
+        named = any(str(wrong).startswith(str(file)) for file in (path, *others))
+        raise InputError(str(wrong) if named else f"{path}: {wrong}") from None

@@ -36,9 +36,9 @@ class WindowConfig:
 class Parts:
     """The origins of each part, ascending."""
 
-    train: Origins
-    validation: Origins
-    test: Origins
+    train: Int[np.ndarray, "W_train"]
+    validation: Int[np.ndarray, "W_validation"]
+    test: Int[np.ndarray, "W_test"]
 
 
 def origins(series: GraphSeries, config: WindowConfig) -> Origins:

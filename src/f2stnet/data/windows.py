@@ -35,8 +35,8 @@ class Inputs:
 
     values: Float[Tensor, "B T N C"]  # scaled, 0 where not observed
     observed: Float[Tensor, "B T N C"]  # 1 where observed
-    slot: Int[Tensor, "B T+H"]  # slot of the day, of the read steps and then of the forecast ones
-    day: Int[Tensor, "B T+H"]  # Monday = 0 … Sunday = 6, holiday = 7
+    slot: Int[Tensor, "B TH"]  # slot of the day, of the T read steps and then of the H forecast ones
+    day: Int[Tensor, "B TH"]  # Monday = 0 … Sunday = 6, holiday = 7
     known: Float[Tensor, "B H N K"]  # scaled, 0 where not given
     known_observed: Float[Tensor, "B H N K"]
 
@@ -77,7 +77,9 @@ class Windows:
         self.device = torch.device(device)
         self.input, self.horizon, self.scaler = input_steps, horizon, scaler
         self.length = len(series)
-        self.targets, self.known = list(series.target_index), list(series.known_index)
+        # Indices as tensors: a Python list would be copied to the device at every batch.
+        self.targets = torch.tensor(series.target_index, dtype=torch.long, device=self.device)
+        self.known = torch.tensor(series.known_index, dtype=torch.long, device=self.device)
         numeric = torch.from_numpy(np.isfinite(series.values)).to(self.device)
         self.mask = torch.from_numpy(series.mask).to(self.device)
         self.raw = torch.from_numpy(series.values).to(self.device).nan_to_num(0.0)
@@ -85,6 +87,7 @@ class Windows:
         self.numeric = self.mask if self._all_numeric_observed else numeric
         self.mean = torch.tensor(scaler.mean, dtype=torch.float32, device=self.device)
         self.deviation = torch.tensor(scaler.deviation, dtype=torch.float32, device=self.device)
+        self.target_mean, self.target_deviation = self.mean[self.targets], self.deviation[self.targets]
         clock = series.calendar_at(np.arange(self.length + horizon))
         self.slot = torch.from_numpy(clock.slot).to(self.device)
         self.day = torch.from_numpy(clock.day).to(self.device)
@@ -112,10 +115,10 @@ class Windows:
 
     def to_real(self, forecast: Float[Tensor, "B H N Y"]) -> Float[Tensor, "B H N Y"]:
         """A model's scaled forecast of the target channels in real units."""
-        return forecast * self.deviation[self.targets] + self.mean[self.targets]
+        return forecast * self.target_deviation + self.target_mean
 
     def _known(self, ahead: Int[Tensor, "B H"]) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:
-        if not self.known:
+        if not len(self.known):
             nothing = torch.zeros(*ahead.shape, self.raw.shape[1], 0, device=self.device)
             return nothing, nothing
         inside = (ahead < self.length)[..., None, None]

@@ -1,5 +1,6 @@
 """Graph convolution: H ↦ σ(Â H W) with Â = D̃^{-1/2} Ã D̃^{-1/2} (paper, Eq. 8), and the product Â H itself."""
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,8 +11,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
-# Above this many nodes the product is sparse: dense storage grows as N², road and metro graphs as N.
-DENSE_UP_TO = 256
+# On a GPU a dense product is the faster one up to about this many nodes; on a CPU the sparse one always is.
+DENSE_UP_TO = 4096
 
 
 class Propagation(nn.Module):
@@ -28,29 +29,49 @@ class Propagation(nn.Module):
         self.register_buffer("rows", torch.from_numpy(csr.indptr.astype(np.int64)))
         self.register_buffer("columns", torch.from_numpy(csr.indices.astype(np.int64)))
         self.register_buffer("weights", torch.from_numpy(csr.data.astype(np.float32)))
+        self._matrix: Tensor | None = None
 
     def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        matrix = torch.sparse_csr_tensor(
-            self.rows, self.columns, self.weights.to(x.dtype), size=(self.nodes, self.nodes), check_invariants=False
-        )
-        if self.nodes <= DENSE_UP_TO:
-            return torch.matmul(matrix.to_dense(), x)
+        if x.dtype not in (torch.float32, torch.float64):
+            x = x.float()
+        matrix = self._on(x)
+        if matrix.layout == torch.strided:
+            return torch.matmul(matrix, x)
         columns = x.transpose(0, 1).flatten(1)  # one sparse product for the whole batch
         product: Tensor = _SymmetricProduct.apply(matrix, columns)
         return product.unflatten(1, (x.shape[0], x.shape[2])).transpose(0, 1)
 
+    def _on(self, x: Tensor) -> Tensor:
+        """The operator as this device likes it, made once."""
+        if self._matrix is None or self._matrix.device != x.device or self._matrix.dtype != x.dtype:
+            size = (self.nodes, self.nodes)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="Sparse")  # that CSR is in beta, and unchecked
+                matrix = torch.sparse_csr_tensor(self.rows, self.columns, self.weights.to(x.dtype), size=size)
+            self._matrix = matrix.to_dense() if x.is_cuda and self.nodes <= DENSE_UP_TO else matrix
+        return self._matrix
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self._matrix = None
+        super()._load_from_state_dict(*args, **kwargs)
+
 
 class _SymmetricProduct(Function):
-    """M x for a fixed symmetric sparse M: the gradient of x is M times the gradient of the product."""
+    """M x for a fixed symmetric sparse M: the gradient of x is M times the gradient of the product.
+
+    Autocast is off inside: sparse products know no half precision.
+    """
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor, x: Tensor) -> Tensor:
         ctx.matrix = matrix
-        return matrix @ x
+        with torch.autocast(x.device.type, enabled=False):
+            return matrix @ x
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.matrix @ upstream[0].contiguous()
+        with torch.autocast(upstream[0].device.type, enabled=False):
+            return None, ctx.matrix @ upstream[0].contiguous()
 
 
 class GraphConvolution(nn.Module):

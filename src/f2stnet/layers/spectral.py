@@ -23,9 +23,7 @@ class SpectralInput(nn.Module):
 
     basis: Tensor
 
-    def __init__(
-        self, basis: Float[Tensor, "N F"], channels: int, embedding: int, width: int, extra: int = 0
-    ) -> None:
+    def __init__(self, basis: Float[Tensor, "N F"], channels: int, embedding: int, width: int, extra: int = 0) -> None:
         super().__init__()
         self.register_buffer("basis", basis)
         self.channels, self.embedding = channels, embedding

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.nn import functional
 
-# Entries of [rows, D, S] that a CPU works on at once: the few buffers of that size then stay in its cache.
+# Entries of [windows, T, N, D] that a CPU works on at once: the few arrays of that size then stay in its cache.
 CACHED = 1 << 17
 
 
@@ -56,6 +56,7 @@ def last_output(
 
     where every factor is at most 1. Nothing of size B·T·N·D·S is stored: backward computes the factors again.
     """
+    u, delta, b, c = (x.to(torch.promote_types(x.dtype, a.dtype)) for x in (u, delta, b, c))  # sums in float32 at least
     mixed: Tensor = _LastState.apply(u, delta, a, b, c)
     return mixed + skip * u[:, -1]
 
@@ -69,11 +70,10 @@ def _off_zero(a: Tensor) -> Tensor:
     return torch.where(a.abs() < 1e-20, torch.full_like(a, -1e-20), a)
 
 
-def _held_slope(step: Tensor, a: Tensor, decay: Tensor, held: Tensor) -> Tensor:
+def _held_slope(step: Tensor, a: Tensor, x: Tensor, grown: Tensor, held: Tensor) -> Tensor:
     """∂held/∂A = (Δ exp(Δ A) − held) / A; near A = 0, where that cancels, its series."""
-    x = step * a
     series = step * step * (0.5 + x * (1 / 3 + x * (1 / 8 + x / 30)))
-    return torch.where(x.abs() < (1e-3 if x.dtype == torch.float64 else 3e-2), series, (step * decay - held) / a)
+    return torch.where(x.abs() < (1e-3 if x.dtype == torch.float64 else 3e-2), series, (step * (1 + grown) - held) / a)
 
 
 def _spread(p: Tensor, a: Tensor) -> Tensor:
@@ -82,68 +82,76 @@ def _spread(p: Tensor, a: Tensor) -> Tensor:
 
 
 class _LastState(Function):
-    """Cᵀ h_T = Σ_t k_t ⊙ u_t with k_t = Σ_s C B_t E_t B̂_t, where R_t = Σ_{τ>t} Δ_τ, E_t = exp(A R_t) and
-    B̂_t = (exp(Δ_t A) − 1) / A. Worked on in chunks of rows; backward computes E and B̂ again.
+    """Cᵀ h_T = Σ_t k_t ⊙ u_t with the kernel k_t = Σ_s C_s B_{t,s} E_{t,s} B̂_{t,s}, where R_t = Σ_{τ>t} Δ_τ,
+    E_t = exp(A R_t) and B̂_t = (exp(Δ_t A) − 1) / A.
+
+    One state entry at a time, so that every array is [windows, T, N, D]: inner loops run over contiguous channels,
+    and only the kernel is kept for backward.
     """
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-        ctx.save_for_backward(u, delta, a, b, c)
-        a = _off_zero(a)
-        out = u.new_empty(u.shape[0], *u.shape[2:])
-        for rows in _chunks(u, a):
-            total = torch.zeros_like(out[rows])
-            later = torch.zeros_like(total)  # R_t
-            for t in reversed(range(u.shape[1])):
-                step = delta[rows, t]
-                kernel = torch.exp(later[..., None] * a) * _held(step[..., None], a)
-                total += (kernel * _spread(b[rows, t] * c[rows], a)).sum(-1) * u[rows, t]
-                later = later + step
-            out[rows] = total
-        return out
+        kernel = torch.empty_like(u)
+        for rows in _chunks(u):
+            later = _sum_after(delta[rows])
+            pairs = b[rows] * c[rows, None]
+            for s, a_s in enumerate(_off_zero(a).unbind(1)):
+                grown = torch.expm1(delta[rows] * a_s)
+                part = (later * a_s).exp_().mul_(grown).mul_(_entry(pairs, a, s)).div_(a_s)
+                kernel[rows] = part if s == 0 else kernel[rows] + part
+        ctx.save_for_backward(u, delta, a, b, c, kernel)
+        return (kernel * u).sum(1)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
-        u, delta, given_a, b, c = ctx.saved_tensors
+        u, delta, a, b, c, kernel = ctx.saved_tensors
         (dy,) = upstream
-        a = _off_zero(given_a)
-        du, ddelta = torch.empty_like(u), torch.empty_like(delta)
-        db, dc, da = torch.empty_like(b), torch.empty_like(c), torch.zeros_like(a)
+        ddelta, db, da = torch.empty_like(delta), torch.empty_like(b), torch.zeros_like(a)
+        dc = torch.empty_like(c)
         shared = b.shape[-1] == a.shape[1]
-        over = -2 if shared else -1  # the axis of [rows, D, S] that B and C do not have
-        for rows in _chunks(u, a):
-            later = torch.zeros_like(dy[rows])
-            decayed = torch.exp(later[..., None] * a)  # E_t
-            dc_rows = torch.zeros_like(c[rows])
-            for t in reversed(range(u.shape[1])):
-                step, now = delta[rows, t], u[rows, t]
-                decay = torch.exp(step[..., None] * a)
-                held = _held(step[..., None], a)
-                pair = _spread(b[rows, t] * c[rows], a)
-                kernel = decayed * held
-                earlier = decayed * decay  # E_{t−1}
-                signal = (dy[rows] * now)[..., None]
-                du[rows, t] = dy[rows] * (kernel * pair).sum(-1)
-                both = (kernel * signal).sum(over)
-                db[rows, t] = c[rows] * both
-                dc_rows += b[rows, t] * both
-                at_start = (earlier * pair).sum(-1)
-                # Δ_t acts through B̂_t, and through R of every earlier step (∂R_t/∂Δ_τ = 1 for τ > t).
-                ddelta[rows, t] = signal[..., 0] * at_start
-                ddelta[rows, t + 1 :] += (signal[..., 0] * (at_start - (decayed * pair).sum(-1)))[:, None]
-                slope = later[..., None] * kernel + decayed * _held_slope(step[..., None], a, decay, held)
-                da += (slope * (pair * signal)).flatten(0, -3).sum(0)
-                later, decayed = later + step, earlier
-            dc[rows] = dc_rows
-        return du, ddelta, da, db, dc
+        for rows in _chunks(u):
+            step, later = delta[rows], _sum_after(delta[rows])
+            pairs = b[rows] * c[rows, None]
+            signal = u[rows] * dy[rows, None]
+            at_end, growth = torch.zeros_like(signal), torch.zeros_like(signal)
+            dpairs = torch.empty_like(pairs)
+            for s, a_s in enumerate(_off_zero(a).unbind(1)):
+                x = step * a_s
+                grown = torch.expm1(x)
+                decayed = (later * a_s).exp_()
+                held = grown / a_s
+                product = signal * decayed * held
+                dpairs[..., s : s + 1 if shared else None] = product.sum(-1, keepdim=True) if shared else product
+                decayed *= _entry(pairs, a, s)
+                at_end += decayed
+                growth += decayed * grown
+                slope = _held_slope(step, a_s, x, grown, held).addcmul_(later, held)
+                da[:, s] += (slope * decayed.mul_(signal)).flatten(0, 2).sum(0)
+            # Δ_t acts through B̂_t, and through R of every earlier step (∂R_t/∂Δ_τ = 1 for τ > t).
+            growth *= signal
+            ddelta[rows] = at_end * signal + torch.cumsum(growth, 1)
+            db[rows] = dpairs * c[rows, None]
+            dc[rows] = (dpairs * b[rows]).sum(1)
+        return kernel * dy[:, None], ddelta, da, db, dc
 
 
-def _chunks(u: Tensor, a: Tensor) -> list[slice]:
-    """Slices of the batch whose [rows, N, D, S] fits the cache; on a GPU the whole batch at once."""
+def _sum_after(delta: Tensor) -> Tensor:
+    """R_t = Σ_{τ>t} Δ_τ, summed from the end so that the last steps, which count most, are exact."""
+    later = torch.zeros_like(delta)
+    torch.cumsum(delta[:, 1:].flip(1), 1, out=later[:, 1:])
+    return later.flip(1)
+
+
+def _entry(pairs: Tensor, a: Tensor, s: int) -> Tensor:
+    """C B of state entry s, beside channels."""
+    return pairs[..., s : s + 1] if pairs.shape[-1] == a.shape[1] else pairs
+
+
+def _chunks(u: Tensor) -> list[slice]:
+    """Slices of the batch whose arrays fit a CPU's cache; on a GPU the whole batch at once."""
     if u.is_cuda:
         return [slice(None)]
-    per_window = u.shape[2] * a.numel()
-    size = max(1, CACHED // max(1, per_window))
+    size = max(1, CACHED // max(1, u[0].numel()))
     return [slice(start, start + size) for start in range(0, u.shape[0], size)]
 
 

@@ -96,17 +96,18 @@ class PaperBody(nn.Module):
 class DefaultBody(nn.Module):
     """The spine with its additions:
 
-        z_t = W_in [x_t ‖ observed_t ‖ MLP(S_t)]                      spectral input
-        o   = SSM(z)_T + W_window x_{1…T}                             two readings of the window
-        g   = o + σ(Â o W) + σ(softmax(E₁E₂ᵀ) o W′)                   neighbours, given and learned
-        h   = [g ‖ node ‖ slot ‖ day], then residual MLP blocks
+    z_t = W_in [x_t ‖ observed_t ‖ MLP(S_t)]                      spectral input
+    o   = SSM(z)_T + W_window x_{1…T}                             two readings of the window
+    g   = o + σ(Â o W) + σ(softmax(E₁E₂ᵀ) o W′)                   neighbours, given and learned
+    h   = [g ‖ node ‖ slot ‖ day], then residual MLP blocks
     """
 
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()
         width, channels = config.width, task.channels
         self.residual = config.residual
-        self.encode = self.temporal = self.window = self.known = None
+        self.encode: SpectralInput | RawInput | None = None
+        self.temporal = self.window = self.known = None
         self.given = self.learned = self.node = self.calendar = None
         if config.state_space:
             if config.spectral:

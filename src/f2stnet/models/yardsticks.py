@@ -111,7 +111,7 @@ class LinearPerNode(nn.Module):
         for origins in torch.as_tensor(train, device=device).split(256):
             x = self._features(windows.inputs(origins)).double()
             labels = windows.labels(origins)
-            scaled = (labels.values - windows.mean[windows.targets]) / windows.deviation[windows.targets]
+            scaled = (labels.values - windows.target_mean) / windows.target_deviation
             y = torch.where(labels.observed, scaled, 0.0).double().permute(1, 3, 0, 2).flatten(0, 1)  # [O, B, N]
             seen = labels.observed.double().permute(1, 3, 0, 2).flatten(0, 1)
             right += torch.einsum("bnf,obn->onf", x, y)

@@ -28,6 +28,7 @@ class TrainingConfig:
     clip: float = 5.0  # largest gradient norm, 0: none
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"
     device: str = "auto"
+    capture: bool = True  # on a GPU, record the training step as a CUDA graph
 
     def __post_init__(self) -> None:
         for key in ("epochs", "batch", "patience", "plateau"):
@@ -81,14 +82,19 @@ class RunConfig:
 
 
 def configure(
-    model: str, seed: int = 0, data: Mapping[str, Any] | None = None, sections: Mapping[str, Mapping[str, Any]] | None = None
+    model: str,
+    seed: int = 0,
+    data: Mapping[str, Any] | None = None,
+    sections: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> RunConfig:
     """A model's defaults with `sections` (as from `--set`) put in."""
     entry = models.find(model)
     given = dict(sections or {})
     for section in given:
         if section not in ("window", "model", "training"):
-            raise InputError(f"unknown section {section!r}{did_you_mean(section, ('data', 'window', 'model', 'training'))}")
+            raise InputError(
+                f"unknown section {section!r}{did_you_mean(section, ('data', 'window', 'model', 'training'))}"
+            )
     return RunConfig(
         model=model,
         settings=build(entry.config, given.get("model", {}), "model"),

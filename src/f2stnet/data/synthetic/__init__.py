@@ -10,8 +10,8 @@ import numpy as np
 from f2stnet.calendar import show_step
 from f2stnet.data.synthetic.config import CityConfig
 from f2stnet.data.synthetic.demand import mean_flow, rainfall
-from f2stnet.data.synthetic.layout import KINDS, Layout, layout, regions, road_graph
 from f2stnet.data.synthetic.sensors import measure, noise_floor
+from f2stnet.data.synthetic.streets import KINDS, Layout, layout, regions, road_graph
 from f2stnet.series import GraphSeries
 
 __all__ = ["KINDS", "CityConfig", "Layout", "city", "layout", "noise_floor", "regions"]
@@ -20,7 +20,7 @@ START = np.datetime64("2024-03-04T00:00:00")  # a Monday
 
 
 def city(config: CityConfig) -> GraphSeries:
-    """Channel `flow`, and `rain` beside it where the config asks for weather. The same seed, the same bits."""
+    """Channel `flow`, and `rain` beside it where the config asks for weather. One config, one result."""
     plan = layout(config)
     rain = rainfall(config) if config.weather else None
     mean = mean_flow(config, plan, rain)

@@ -24,7 +24,10 @@ class CityConfig:
         require(self.nodes >= 1, f"nodes = {self.nodes}: expected at least 1")
         require(self.days >= 1, f"days = {self.days}: expected at least 1")
         require(self.seed >= 0, f"seed = {self.seed}: expected a number that is not negative")
-        require(DAY % self.step_seconds == 0, f"step = {self.step!r}: expected a step that divides a day")
+        require(
+            self.step_seconds <= 3_600 and DAY % self.step_seconds == 0,
+            f"step = {self.step!r}: expected a step that divides a day, an hour at the most",
+        )
         require(0 <= self.noise <= 10, f"noise = {self.noise}: expected a number from 0 to 10")
         require(0 <= self.waves <= 1, f"waves = {self.waves}: expected a share from 0 to 1")
         require(0 <= self.incidents <= 10, f"incidents = {self.incidents}: expected a number from 0 to 10")

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from scipy.special import ndtr, ndtri
 
 from f2stnet.data.synthetic.config import CityConfig, generator
+from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
 CUT = 3.0
@@ -18,8 +19,8 @@ OUTAGE_MINUTES = 180.0
 _inside = 2 * ndtr(CUT) - 1
 _density = np.exp(-(CUT**2) / 2) / np.sqrt(2 * np.pi)
 _cut_deviation = np.sqrt(1 - 2 * CUT * _density / _inside)
+# E|ε| at deviation 1: 0.80, as for the normal distribution.
 MEAN_ABSOLUTE = float(2 * (1 / np.sqrt(2 * np.pi) - _density) / _inside / _cut_deviation)
-"""E|ε| of the noise at deviation 1: 0.8 to the second digit, as for the normal distribution."""
 
 
 def noise_deviation(mean: Float[np.ndarray, "*T"], noise: float) -> Float[np.ndarray, "*T"]:
@@ -67,7 +68,7 @@ def noise_floor(series: GraphSeries, steps: np.ndarray | None = None) -> dict[st
     demand and the incidents to come.
     """
     if series.truth is None:
-        raise ValueError(f"series {series.name!r} carries no truth")
+        raise InputError(f"series {series.name!r}: its true mean is not known, so neither is its noise floor")
     chosen = np.arange(len(series)) if steps is None else np.asarray(steps)
     targets = list(series.target_index)
     count, absolute, squared = 0, 0.0, 0.0
@@ -78,5 +79,5 @@ def noise_floor(series: GraphSeries, steps: np.ndarray | None = None) -> dict[st
         absolute += float(np.abs(error).sum())
         squared += float(np.square(error).sum())
     if count == 0:
-        raise ValueError(f"series {series.name!r} has no observed target at these steps")
+        raise InputError(f"series {series.name!r} has no observed target at these steps")
     return {"mae": absolute / count, "rmse": float(np.sqrt(squared / count))}

@@ -6,17 +6,17 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.spatial import Delaunay
+from scipy.spatial import Delaunay, cKDTree
 
 from f2stnet.data.synthetic.config import CityConfig, generator
 from f2stnet.graph import Graph, from_edges
 
 KINDS = ("business", "residential", "leisure", "industrial")
-NODES_PER_DISTRICT = 12
-SPACING_KM = 4.0
+NODES_PER_DISTRICT = 7.5
+SPACING_KM = 6.0
 ROADS_PER_NODE = 1.5  # a mean degree of 3
-WAVE_KM_PER_HOUR = 8.0  # a wave of dense traffic is slower than the cars in it
-CARRY = 0.9  # how much of a node's wave comes from upstream, in deviations; the rest starts at the node
+WAVE_KM_PER_HOUR = 6.0  # a wave of dense traffic is slower than the cars in it
+CARRY = 0.97  # how much of a node's wave comes from upstream, in deviations; the rest starts at the node
 CENTRE = (50.0, 10.0)  # latitude and longitude; the city is made up, the place on a map is not
 
 
@@ -46,19 +46,19 @@ class Layout:
 def layout(config: CityConfig) -> Layout:
     draw = generator(config, "layout")
     position = _positions(config.nodes, draw)
-    district, seats = _districts(position)
-    kinds = np.arange(len(seats)) % len(KINDS)
+    district, middles = _districts(position)
+    kinds = np.arange(len(middles)) % len(KINDS)
     roads, length = _roads(position)
     # Traffic streams to the nearest business district: the road's end that is closer to one is its sink.
-    centres = position[seats[kinds == 0]]
-    to_centre = np.linalg.norm(position[:, None] - centres, axis=2).min(axis=1)
+    to_centre = cKDTree(middles[kinds == 0]).query(position)[0]
     outward = to_centre[roads[:, 0]] < to_centre[roads[:, 1]]
     source, sink = np.where(outward[:, None], roads[:, ::-1], roads).T
     minutes = 60 * length / WAVE_KM_PER_HOUR * draw.uniform(0.75, 1.25, len(length))
     lag = np.maximum(1, np.rint(minutes * config.steps_per_minute)).astype(np.int64)
-    # Squares of the weights into a node sum to CARRY², so that waves neither die out nor grow along a path.
-    share = draw.uniform(0.5, 1.5, len(length))
-    norm = np.sqrt(np.bincount(sink, share**2, config.nodes))
+    # Most nodes hang on one main road. Were the weights to sum to CARRY, waves of several roads would average
+    # out; were their squares to sum to CARRY², waves that meet again would grow. A power between holds them.
+    share = draw.uniform(0.2, 1.0, len(length)) ** 3
+    norm = np.bincount(sink, share**1.5, config.nodes) ** (2 / 3)
     return Layout(position, district, kinds[district], source, sink, lag, CARRY * share / norm[sink])
 
 
@@ -83,18 +83,23 @@ def _positions(nodes: int, draw: np.random.Generator) -> Float[np.ndarray, "N 2"
     return SPACING_KM * (near + draw.uniform(-0.35, 0.35, near.shape))
 
 
-def _districts(position: Float[np.ndarray, "N 2"]) -> tuple[Int[np.ndarray, "N"], Int[np.ndarray, "S"]]:
-    """The district of each node, and the node each district is built around.
+def _districts(position: Float[np.ndarray, "N 2"]) -> tuple[Int[np.ndarray, "N"], Float[np.ndarray, "S 2"]]:
+    """The district of each node, and the middle of each district.
 
-    The first seat is the node nearest to the middle, each next one the node farthest from all seats so far.
+    The first middle is that of the city, each next one the node farthest from all so far; a few rounds of
+    k-means then make districts of like size.
     """
-    count = min(len(position), max(len(KINDS), len(position) // NODES_PER_DISTRICT))
-    seats = [int(np.linalg.norm(position, axis=1).argmin())]
-    distance = np.linalg.norm(position - position[seats[0]], axis=1)[None]
-    while len(seats) < count:
-        seats.append(int(distance.min(axis=0).argmax()))
-        distance = np.concatenate([distance, np.linalg.norm(position - position[seats[-1]], axis=1)[None]])
-    return distance.argmin(axis=0), np.array(seats)
+    count = min(len(position), max(len(KINDS), round(len(position) / NODES_PER_DISTRICT)))
+    chosen, nearest = [int(np.linalg.norm(position, axis=1).argmin())], np.full(len(position), np.inf)
+    while len(chosen) < count:
+        nearest = np.minimum(nearest, np.linalg.norm(position - position[chosen[-1]], axis=1))
+        chosen.append(int(nearest.argmax()))
+    middles = position[chosen]
+    for _ in range(10):
+        district = cKDTree(middles).query(position)[1]
+        for number in np.unique(district):
+            middles[number] = position[district == number].mean(axis=0)
+    return cKDTree(middles).query(position)[1].astype(np.int64), middles
 
 
 def _roads(position: Float[np.ndarray, "N 2"]) -> tuple[Int[np.ndarray, "E 2"], Float[np.ndarray, "E"]]:

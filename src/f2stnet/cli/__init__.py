@@ -1,0 +1,38 @@
+"""The command line: one file a command, no logic of its own."""
+
+import sys
+
+import typer
+
+from f2stnet.cli import data, demo, evaluate, forecast, listing, train
+from f2stnet.errors import InputError
+
+app = typer.Typer(
+    name="f2stnet",
+    help="Forecasts for sensors on a graph.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("forecast")(forecast.forecast)
+app.add_typer(data.app, name="data")
+app.command("list")(listing.show)
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """What a user got wrong is one line and status 2; Ctrl-C is one line and status 130."""
+    try:
+        app()
+    except InputError as wrong:
+        print(f"error: {wrong}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("stopped; a run that had finished an epoch goes on with --resume", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)

@@ -1,0 +1,89 @@
+"""What people see: progress while training, tables of errors."""
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+class TrainingProgress:
+    """Listens to `training.fit`: a live bar with the remaining time in a terminal, a line an epoch elsewhere."""
+
+    def __init__(self, title: str = "") -> None:
+        self.title, self.live = title, sys.stderr.isatty()
+        self.began = time.monotonic()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[facts]}"),
+            TimeRemainingColumn(),
+        )
+        self.bar = Progress(*columns, console=err, transient=True)
+        self.epochs = 0
+
+    def __call__(self, event: str, facts: dict[str, Any]) -> None:
+        if event == "start":
+            self._start(facts)
+        elif event == "batch" and self.live:
+            self.bar.update(self.task, completed=facts["epoch"] - 1 + facts["done"] / facts["of"])
+        elif event == "epoch":
+            self._epoch(facts)
+        elif event == "end" and self.live:
+            self.bar.stop()
+
+    def close(self) -> None:
+        if self.live:
+            self.bar.stop()
+
+    def _start(self, facts: dict[str, Any]) -> None:
+        self.epochs = facts["epochs"]
+        sizes = facts["windows"]
+        err.print(
+            f"{self.title}: {facts['parameters']:,} parameters on {facts['device']}; windows: {sizes['train']:,} "
+            f"training, {sizes['validation']:,} validation, {sizes['test']:,} test; run folder {facts['folder']}",
+            soft_wrap=True,
+        )
+        for note in facts["notes"]:
+            err.print(f"  {note}", soft_wrap=True)
+        if self.live and facts["parameters"]:
+            self.bar.start()
+        self.task = self.bar.add_task(self.title or "training", total=self.epochs, facts="")
+
+    def _epoch(self, facts: dict[str, Any]) -> None:
+        shown = f"validation MAE {facts['validation_mae']:.4g} (best: epoch {facts['best_epoch']})"
+        if self.live:
+            self.bar.update(self.task, completed=facts["epoch"], facts=shown)
+        else:
+            left = facts["seconds"] * (self.epochs - facts["epoch"])
+            err.print(
+                f"epoch {facts['epoch']}/{self.epochs}  loss {facts['train_loss']:.4f}  {shown}  "
+                f"{facts['seconds']:.1f} s, at most {left / 60:.0f} min left",
+                soft_wrap=True,
+            )
+
+
+def error_table(rows: dict[str, dict[str, float | None]], title: str, unit: str = "") -> Table:
+    """A row a name, with MAE, RMSE and MAPE."""
+    suffix = f" ({unit})" if unit else ""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for heading in (f"MAE{suffix}", f"RMSE{suffix}", "MAPE %"):
+        table.add_column(heading, justify="right")
+    for name, figures in rows.items():
+        table.add_row(name, *(number(figures.get(key)) for key in ("mae", "rmse", "mape")))
+    return table
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
+
+
+def step_rows(figures: dict[str, Any]) -> dict[str, dict[str, float | None]]:
+    """All steps together, then each reported step alone."""
+    return {"all steps": figures} | {f"step {step}": alone for step, alone in figures["steps"].items()}

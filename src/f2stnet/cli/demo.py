@@ -1,0 +1,60 @@
+"""f2stnet demo"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from f2stnet.cli import console
+from f2stnet.cli.options import AsJson
+from f2stnet.experiments.demo import Demo, run_demo
+from f2stnet.experiments.run_report import FLOOR, best_of
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where report and runs go; an earlier demo there is replaced.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(min=0, help="Of the city and of the training.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """See it work: F2STNet against simple forecasts on a made-up city, in about a minute.
+
+    Example: f2stnet demo --out demo --seed 1
+    """
+    progress: list[console.TrainingProgress] = []
+
+    def listener(model: str) -> console.TrainingProgress:
+        progress.append(console.TrainingProgress(model))
+        return progress[-1]
+
+    try:
+        found = run_demo(out, seed, listener)
+    finally:
+        for bar in progress:
+            bar.close()
+    if as_json:
+        print(json.dumps({"tests": found.tests, "floor": found.floor, "unit": found.unit, "seconds": found.seconds,
+                          "report": str(found.report)}))  # fmt: skip
+        return
+    console.out.print(_table(found))
+    console.out.print(f"{found.seconds:.0f} s in all. The report, with plots: {found.report.resolve()}", soft_wrap=True)
+
+
+def _table(found: Demo) -> Table:
+    table = Table(title=f"Test errors, MAE and RMSE in {found.unit}", title_justify="left")
+    table.add_column("")
+    for heading in ("MAE", "RMSE", "MAPE %", "parameters", "training s"):
+        table.add_column(heading, justify="right")
+    best = {key: best_of(found.tests, key) for key in ("mae", "rmse", "mape")}
+    for model, test in found.tests.items():
+        cells = [
+            f"[bold green]{console.number(test[key])}[/] *" if best[key] == model else f"{console.number(test[key])}  "
+            for key in best
+        ]
+        table.add_row(model, *cells, f"{test['params']:,}", f"{test['seconds']:.1f}")
+    table.add_section()
+    table.add_row(FLOOR, *(f"{console.number(found.floor[key])}  " for key in best), "", "", style="dim")
+    table.caption = f"* the lowest. {FLOOR}: sensor noise alone, what even a perfect forecast is off by."
+    table.caption_justify = "left"
+    return table

@@ -1,0 +1,50 @@
+"""f2stnet evaluate"""
+
+import json
+from typing import Annotated, Literal
+
+import numpy as np
+import typer
+
+from f2stnet.api import Run
+from f2stnet.cli import console
+from f2stnet.cli.options import AsJson, Data, GraphFile, RunFolder, Settings, find_series, sections
+from f2stnet.data.split import origins, split
+from f2stnet.errors import InputError
+
+
+def evaluate(
+    folder: RunFolder,
+    data: Data = None,
+    settings: Settings = None,
+    graph: GraphFile = None,
+    part: Annotated[
+        Literal["train", "validation", "test", "all"], typer.Option(help="Which windows are scored.")
+    ] = "test",
+    as_json: AsJson = False,
+) -> None:
+    """Score a run again, on its own data or on other data of the same sensors.
+
+    Example: f2stnet evaluate runs/city --part validation
+    """
+    run = Run.load(folder)
+    keys, others = sections(settings, graph)
+    if others:
+        raise InputError(f"--set {next(iter(others))}.…: only data.… keys can be set here; the run is trained")
+    if data is None:
+        stored = dict(run.config.data) | keys
+        if "source" not in stored:
+            raise InputError(f"{folder}: was trained from Python, without a data source; name one with --data")
+        data, keys = stored.pop("source"), stored
+    series, _ = find_series(data, keys)
+    chosen = origins(series, run.config.window) if part == "all" else getattr(split(series, run.config.window), part)
+    tally = run.evaluate(series, np.asarray(chosen))
+    found = tally.summary() | {"part": part, "windows": len(chosen), "targets": tally.by_target(series.targets)}
+    if as_json:
+        print(json.dumps(found))
+        return
+    rows = console.step_rows(found)
+    if len(series.targets) > 1:
+        rows |= found["targets"]
+    title = f"{run.config.model} on {series.name}, {part} part, {len(chosen):,} windows"
+    console.out.print(console.error_table(rows, title, series.unit))

@@ -1,0 +1,52 @@
+"""Options that several commands share, and how data is found from them."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from f2stnet.config import parse_overrides
+from f2stnet.data import resolve
+from f2stnet.series import GraphSeries
+
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data", help="A name (see `f2stnet list data`), a dataset.toml, a CSV or a Parquet file.", metavar="DATA"
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Any key of the config, as model.width=64 or data.zone=Europe/Berlin.", metavar="KEY=VALUE"
+    ),
+]
+GraphFile = Annotated[
+    str | None,
+    typer.Option(
+        "--graph", help="For a CSV or Parquet: its edge list, matrix or coordinates. Short for --set data.graph=FILE."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
+
+
+def sections(settings: list[str] | None, graph: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The `data` keys and the other sections of `--set`."""
+    given = parse_overrides(settings or [])
+    keys = given.pop("data", {})
+    if graph is not None:
+        keys["graph"] = graph
+    return keys, given
+
+
+def find_series(spec: str, keys: dict[str, Any]) -> tuple[GraphSeries, dict[str, Any]]:
+    """The series, and what a run's config must hold to find it again from any folder."""
+    source = resolve(spec, keys)
+    stored = {key: _absolute(key, value) for key, value in keys.items()}
+    return source.load(), {"source": spec if source.path is None else str(source.path.resolve())} | stored
+
+
+def _absolute(key: str, value: Any) -> Any:
+    is_file = key in ("graph", "path", "holidays") and isinstance(value, str) and Path(value).exists()
+    return str(Path(value).resolve()) if is_file else value

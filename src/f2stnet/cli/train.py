@@ -1,0 +1,66 @@
+"""f2stnet train"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from f2stnet.api import Run, free_folder
+from f2stnet.cli import console
+from f2stnet.cli.options import AsJson, Data, GraphFile, Settings, find_series, sections
+from f2stnet.errors import InputError
+from f2stnet.training import configure, fit
+from f2stnet.training.folder import RunFolder
+
+
+def train(
+    data: Data = None,
+    model: Annotated[str | None, typer.Option(help="See `f2stnet list models`.  [default: f2stnet]")] = None,
+    seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run's folder.  [default: the next free one under runs/]")
+    ] = None,
+    settings: Settings = None,
+    graph: GraphFile = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")] = False,
+    start_from: Annotated[Path | None, typer.Option(help="Start from another run's weights.", metavar="RUN")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model and score it.
+
+    Example: f2stnet train --data synthetic --model f2stnet --seed 0 --out runs/city --set training.epochs=3
+    """
+    keys, others = sections(settings, graph)
+    if resume:
+        if out is None:
+            raise InputError("--resume needs --out: the folder of the run to continue")
+        if data or model or seed is not None or keys or others or start_from:
+            raise InputError("--resume takes everything from the run's folder: give --out alone")
+        config = RunFolder(out).config()
+        stored = dict(config.data)
+        if "source" not in stored:
+            raise InputError(f"{out}: was started from Python, without a data source; continue it there")
+        series, _ = find_series(stored.pop("source"), stored)
+    else:
+        if data is None:
+            raise InputError(
+                "--data is missing: a name (see `f2stnet list data`), a dataset.toml, a CSV or a Parquet file"
+            )
+        configure(model or "f2stnet", seed or 0, {}, others)  # a wrong key is said before any data is read
+        series, source = find_series(data, keys)
+        config = configure(model or "f2stnet", seed or 0, source, others)
+        out = out or free_folder(series.name, config.model)
+    for note in series.notes + series.graph.notes:
+        console.err.print(f"note: {note}", soft_wrap=True)
+    progress = console.TrainingProgress(f"{config.model} on {series.name}")
+    earlier = Run.load(start_from) if start_from else None
+    try:
+        run = fit(series, config, out, resume=resume, start_from=earlier, listen=progress)
+    finally:
+        progress.close()
+    if as_json:
+        print(json.dumps(run.metrics))
+        return
+    console.out.print(console.error_table(console.step_rows(run.metrics["test"]), "Test part", series.unit))
+    console.out.print(f"{out / 'metrics.json'}", soft_wrap=True)

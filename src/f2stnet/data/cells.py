@@ -1,0 +1,182 @@
+"""A CSV or Parquet file as numbers on an even grid of steps.
+
+Wide: a column of times and one column for each sensor. Long: a column of times, a column of sensors' names
+and one column for each channel.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Int, Real
+
+from f2stnet.calendar import parse_step
+from f2stnet.config import require
+from f2stnet.data.graph_files import SENSORS
+from f2stnet.data.keys import naming
+from f2stnet.data.stamps import (
+    Place,
+    Stamps,
+    counted,
+    gap_note,
+    guess_step,
+    lay,
+    one_clock,
+    parse_stamps,
+    show,
+    stamps_from_numbers,
+)
+from f2stnet.data.tabular import Tabular, open_table
+from f2stnet.errors import InputError
+
+TIMES = ("time", "timestamp", "datetime", "date_time", "date", "stamp", "time_stamp", "ts")
+Layout = Literal["auto", "wide", "long"]
+
+
+@dataclass(frozen=True)
+class CellsConfig:
+    layout: Layout = "auto"
+    time: str | None = None  # the column of times; found by its name where absent
+    time_format: str | None = None  # as %d.%m.%Y %H:%M, where times are not ISO 8601
+    time_unit: str | None = None  # s | min | h | d | ms | us | ns, where times are counts since 1970-01-01
+    start: Any = None  # the time of the first row, where there is no column of times (needs step)
+    step: str | None = None  # as 5min; the most common distance of times where absent
+    sensor: str | None = None  # long: the column of sensors' names
+    channels: tuple[str, ...] = ()  # long: the columns to read, all where absent; wide: its channel's name
+    zone: str | None = None  # IANA name of the local clock
+
+    def __post_init__(self) -> None:
+        require(self.start is None or self.step is not None, "start is given without step")
+        require(self.start is None or self.time is None, "start and time are given, expected one of them")
+        require(self.start is None or self.layout != "long", "the long layout needs times, not a start")
+        require(
+            self.sensor is None or self.layout != "wide", "sensor is given, which the wide layout has not"
+        )
+
+
+@dataclass(frozen=True)
+class Cells:
+    values: Real[np.ndarray, "T N C"]  # NaN where there is no number
+    nodes: tuple[str, ...]
+    channels: tuple[str, ...]
+    start: np.datetime64
+    step: int
+    zone: str | None
+    notes: tuple[str, ...]
+
+
+def read_cells(path: Path, config: CellsConfig) -> Cells:
+    table = open_table(path)
+    time, sensor = _time_column(table, config), _sensor_column(table, config)
+    others = [column for column in table.columns if column and column not in (time, sensor)]
+    columns = list(config.channels or others) if sensor is not None else others
+    if not columns:
+        raise InputError(f"{path}: columns {', '.join(table.columns)}: none of them holds readings")
+    numbers = table.numbers(columns)
+    sensors, names = table.distinct(sensor) if sensor is not None else (np.zeros(len(numbers), np.int64), [])
+    times, texts = table.distinct(time) if time is not None else (np.arange(len(numbers)), [])
+
+    records = np.arange(len(numbers))
+    if "" in texts:  # an empty line is no record
+        records = np.flatnonzero((times != texts.index("")) | ~np.isnan(numbers).all(axis=1))
+    if not len(records):
+        raise InputError(f"{path}: all rows are empty")
+    numbers, sensors, times = numbers[records], sensors[records], times[records]
+
+    def place(i: int) -> str:
+        return f"{path}, row {table.row(int(records[i]))}"
+
+    if time is None:
+        stamps = counted(config.start, parse_step(config.step or ""), len(records), config.zone)
+    else:
+        stamps = _stamps(config, times, texts, place)
+    guess = guess_step(stamps.written if stamps.utc is None else stamps.utc)
+    step = parse_step(config.step) if config.step else guess
+    with naming(path):
+        moments, zone, notes = one_clock(stamps, config.zone, step, sensors)
+    grid = lay(moments, step, place, "; without the key zone times are taken as they are" if zone else "")
+    if "" in names:
+        i = int(np.argmax(sensors == names.index("")))
+        raise InputError(f"{place(i)}, column {sensor!r}: is empty, expected the name of a sensor")
+    _refuse_twice(grid.index, sensors, moments, names, place)
+    if _unordered(moments, sensors):
+        notes = (*notes, "the rows were not in the order of time and have been sorted")
+    notes = (*notes, *gap_note(grid))
+    if sensor is None:
+        values = np.full((grid.steps, len(columns), 1), np.nan)
+        values[grid.index, :, 0] = numbers
+        names, columns = columns, list(config.channels or ("value",))
+        return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes)
+    values = np.full((grid.steps, len(names), len(columns)), np.nan)
+    values[grid.index, sensors] = numbers
+    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes)
+
+
+def _time_column(table: Tabular, config: CellsConfig) -> str | None:
+    if config.start is not None:
+        return None
+    if config.time is not None:
+        return table.columns[table.place(config.time)]
+    found = table.find(TIMES)
+    if len(found) > 1:
+        raise InputError(
+            f"{table.path}: columns {found[0]!r} and {found[1]!r} could both be times; the key time tells"
+        )
+    if not found and table.columns[0]:
+        shown = ", ".join(table.columns[:8])
+        raise InputError(f"{table.path}: columns {shown}: no 'time'; the key time names the column of times")
+    return found[0] if found else ""  # a first column without a name, as pandas writes its index
+
+
+def _sensor_column(table: Tabular, config: CellsConfig) -> str | None:
+    """None in the wide layout."""
+    if config.layout == "wide":
+        return None
+    if config.sensor is not None:
+        return table.columns[table.place(config.sensor)]
+    found = [column for column in table.find(SENSORS) if column != config.time]
+    if config.layout == "long" and not found:
+        shown = ", ".join(table.columns[:8])
+        raise InputError(f"{table.path}: columns {shown}: no 'sensor'; the key sensor names that column")
+    return found[0] if found and config.start is None else None
+
+
+def _stamps(config: CellsConfig, times: Int[np.ndarray, "R"], texts: Sequence[str], place: Place) -> Stamps:
+    used, times = np.unique(times, return_inverse=True)
+
+    def place_of(i: int) -> str:
+        return place(int(np.argmax(times == i)))
+
+    chosen = [texts[i] for i in used]
+    if config.time_unit is None:
+        stamps = parse_stamps(chosen, place_of, config.time_format)
+        return Stamps(stamps.written[times], None if stamps.utc is None else stamps.utc[times])
+    counts = np.empty(len(chosen), dtype=np.int64)
+    for i, text in enumerate(chosen):
+        if not text.lstrip("-").isdecimal():
+            raise InputError(f"{place_of(i)}: {text!r} is no whole number of {config.time_unit}")
+        counts[i] = int(text)
+    written = stamps_from_numbers(counts, config.time_unit, place_of)[times]
+    return Stamps(written, written if config.zone else None)  # counts since 1970 are those of UTC
+
+
+def _refuse_twice(
+    index: np.ndarray, sensors: np.ndarray, moments: np.ndarray, names: Sequence[str], place: Place
+) -> None:
+    order = np.lexsort((np.arange(len(index)), sensors, index))
+    same = (np.diff(index[order]) == 0) & (np.diff(sensors[order]) == 0)
+    for i in np.flatnonzero(same).tolist():
+        first, again = int(order[i]), int(order[i + 1])
+        whose = f" of sensor {names[sensors[first]]!r}" if names else ""
+        raise InputError(
+            f"{place(first)} and {place(again).rpartition(', ')[2]}: {show(moments[first])}{whose} is there "
+            "twice (where clocks go back, the key zone tells the two apart)"
+        )
+
+
+def _unordered(moments: np.ndarray, sensors: np.ndarray) -> bool:
+    order = np.argsort(sensors, kind="stable")
+    later = np.diff(moments[order]) >= np.timedelta64(0, "s")
+    return not bool((later | (np.diff(sensors[order]) != 0)).all())

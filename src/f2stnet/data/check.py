@@ -1,0 +1,263 @@
+"""What can be said of a series before anybody trains on it: `f2stnet data check`.
+
+Three kinds of things: problems, which training would refuse; remarks, which somebody who knows the sensors should
+look at; and facts. Steps outside the service hours are no part of the task and count for nothing here.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from f2stnet.calendar import show_step, to_local
+from f2stnet.data.split import WindowConfig, split
+from f2stnet.errors import InputError
+from f2stnet.series import GraphSeries
+
+LISTED = 5  # how many of the longest gaps and worst sensors are listed
+FAR = 10.0  # a value this many times the spread of its sensor away from it is worth a look
+BLOCK = 256  # nodes looked at together, so that no copy of the whole series is made
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Consecutive steps at which nothing at all was observed."""
+
+    first: str
+    last: str
+    steps: int
+
+
+@dataclass(frozen=True)
+class Outlier:
+    sensor: str
+    channel: str
+    stamp: str
+    value: float
+
+
+@dataclass(frozen=True)
+class ChannelFacts:
+    """Over what was observed; `missing` is the share that was not."""
+
+    missing: float
+    minimum: float | None
+    mean: float | None
+    maximum: float | None
+    zeros: float  # share
+    negatives: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """`dataclasses.asdict` of it is what `--json` prints. Stamps are those of the local clock."""
+
+    name: str
+    title: str
+    unit: str
+    steps: int
+    first: str
+    last: str
+    step: str
+    zone: str | None
+    in_service: int  # steps
+    sensors: int
+    targets: tuple[str, ...]
+    channels: dict[str, ChannelFacts]
+    gap_count: int
+    gap_steps: int
+    gaps: tuple[Gap, ...]  # the longest
+    missing: float  # share of the target values
+    worst: dict[str, float]  # the sensors with the largest missing share, if any is missing
+    empty: tuple[str, ...]  # sensors without a single observation of a target
+    constant: tuple[str, ...]  # sensors that never change
+    outliers: tuple[Outlier, ...]  # the farthest
+    edges: int
+    isolated: tuple[str, ...]
+    components: tuple[int, ...]  # their sizes, largest first
+    windows: dict[str, int] | None  # in each part; None where there are too few for three parts
+    notes: tuple[str, ...]  # what the loader had to do
+    problems: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+
+def check(series: GraphSeries, window: WindowConfig | None = None) -> Findings:
+    tally = _tally(series)
+    targets = list(series.target_index)
+    service = int(series.in_service.sum())
+    gaps = find_gaps(series)
+    missing = 1 - tally.count[:, targets].sum(axis=1) / max(1, service * len(targets))
+    worst = [place for place in np.argsort(-missing, kind="stable")[:LISTED] if missing[place] > 0]
+    empty = tally.count[:, targets].sum(axis=1) == 0
+    flat = ((tally.high == tally.low) & (tally.count > 1))[:, targets].any(axis=1)
+    lonely = np.diff(series.graph.adjacency.indptr) == 0
+    windows, refused = _windows(series, window or WindowConfig())
+    found = {
+        "empty": _names(series, empty),
+        "constant": _names(series, flat),
+        "isolated": _names(series, lonely),
+        "components": tuple(sorted(np.bincount(series.graph.components).tolist(), reverse=True)),
+        "outliers": tally.outliers,
+        "gaps": tuple(sorted(gaps, key=lambda gap: -gap.steps)[:LISTED]),
+    }
+    problems = list(refused)
+    if found["empty"]:
+        problems.append(f"no observation at all of sensor {some(found['empty'])}; leave it out of the data")
+    return Findings(
+        name=series.name,
+        title=series.title,
+        unit=series.unit,
+        steps=len(series),
+        first=stamp(series, 0),
+        last=stamp(series, len(series) - 1),
+        step=show_step(series.step),
+        zone=series.zone,
+        in_service=service,
+        sensors=len(series.nodes),
+        targets=series.targets,
+        channels={name: tally.channel(place, service) for place, name in enumerate(series.channels)},
+        gap_count=len(gaps),
+        gap_steps=sum(gap.steps for gap in gaps),
+        missing=float(missing.mean()) if len(missing) else 0.0,
+        worst={series.nodes[place]: float(missing[place]) for place in worst},
+        edges=series.graph.edge_count,
+        windows=windows,
+        notes=series.notes + series.graph.notes,
+        problems=tuple(problems),
+        remarks=tuple(_remarks(series, found, len(gaps))),
+        **found,
+    )
+
+
+def find_gaps(series: GraphSeries) -> list[Gap]:
+    """In time order. A gap that lasts past the end of service goes on when service does."""
+    steps = np.flatnonzero(series.in_service)
+    silent = ~series.mask[steps].any(axis=(1, 2))
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], silent, [False]]).astype(np.int8)))
+    return [
+        Gap(stamp(series, steps[begin]), stamp(series, steps[end - 1]), int(end - begin))
+        for begin, end in edges.reshape(-1, 2)
+    ]
+
+
+def stamp(series: GraphSeries, step: int) -> str:
+    """The local time of a step, to the minute; the date alone where a step is a day or more."""
+    local = to_local(series.stamps_at(np.array([step])), series.zone)[0]
+    return str(local.astype("datetime64[D]" if series.step % 86_400 == 0 else "datetime64[m]")).replace("T", " ")
+
+
+def some(names: tuple[str, ...], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """Of each node and channel, over observed values in service."""
+
+    count: Int[np.ndarray, "N C"]
+    low: Float[np.ndarray, "N C"]
+    high: Float[np.ndarray, "N C"]
+    total: Float[np.ndarray, "N C"]
+    zeros: Int[np.ndarray, "N C"]
+    negatives: Int[np.ndarray, "N C"]
+    outliers: tuple[Outlier, ...]
+
+    def channel(self, place: int, steps: int) -> ChannelFacts:
+        count = int(self.count[:, place].sum())
+        seen = self.count[:, place] > 0
+        return ChannelFacts(
+            missing=1 - count / max(1, steps * len(self.count)),
+            minimum=float(self.low[seen, place].min()) if count else None,
+            mean=float(self.total[:, place].sum() / count) if count else None,
+            maximum=float(self.high[seen, place].max()) if count else None,
+            zeros=int(self.zeros[:, place].sum()) / max(1, count),
+            negatives=int(self.negatives[:, place].sum()),
+        )
+
+
+def _tally(series: GraphSeries) -> _Tally:
+    shape = series.values.shape[1:]
+    low, high, total = np.full(shape, np.inf), np.full(shape, -np.inf), np.zeros(shape)
+    count, zeros, negatives = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    far: list[tuple[float, Outlier]] = []
+    steps = np.flatnonzero(series.in_service)
+    for begin in range(0, shape[0], BLOCK):
+        block = slice(begin, begin + BLOCK)
+        mask, values = series.mask[steps, block], series.values[steps, block]
+        count[block] = mask.sum(axis=0)
+        low[block] = np.where(mask, values, np.inf).min(axis=0, initial=np.inf)
+        high[block] = np.where(mask, values, -np.inf).max(axis=0, initial=-np.inf)
+        total[block] = np.where(mask, values, 0).sum(axis=0, dtype=np.float64)
+        zeros[block] = (mask & (values == 0)).sum(axis=0)
+        negatives[block] = (mask & (values < 0)).sum(axis=0)
+        far += _far(series, steps, begin, values, mask)
+    far.sort(key=lambda pair: -pair[0])
+    return _Tally(count, low, high, total, zeros, negatives, tuple(found for _, found in far[:LISTED]))
+
+
+def _far(
+    series: GraphSeries,
+    steps: Int[np.ndarray, "S"],
+    begin: int,
+    values: Float[np.ndarray, "S n C"],
+    mask: Bool[np.ndarray, "S n C"],
+) -> list[tuple[float, Outlier]]:
+    """How far, in spreads (between the 1st and the 99th percentile of the sensor), and which value that is."""
+    found = []
+    for place in series.target_index:
+        for node in range(values.shape[1]):
+            seen = values[mask[:, node, place], node, place]
+            if len(seen) < 2:
+                continue
+            bottom, top = np.quantile(seen, [0.01, 0.99])
+            away = np.maximum(seen - top, bottom - seen)
+            at = int(away.argmax())
+            if top > bottom and away[at] > FAR * (top - bottom):
+                when = steps[np.flatnonzero(mask[:, node, place])[at]]
+                outlier = Outlier(
+                    series.nodes[begin + node], series.channels[place], stamp(series, when), float(seen[at])
+                )
+                found.append((float(away[at] / (top - bottom)), outlier))
+    return found
+
+
+def _windows(series: GraphSeries, config: WindowConfig) -> tuple[dict[str, int] | None, list[str]]:
+    """The windows in each part, and why training could not use them."""
+    try:
+        parts = split(series, config)
+    except InputError as refused:
+        return None, [str(refused)]
+    targets, problems = list(series.target_index), []
+    for name, origins in (("training", parts.train), ("validation", parts.validation)):
+        labels = slice(origins[0], origins[-1] + config.horizon)
+        if not series.mask[labels][..., targets].any():
+            problems.append(f"the {name} part has no observation of {', '.join(series.targets)}")
+    return {name: len(getattr(parts, name)) for name in ("train", "validation", "test")}, problems
+
+
+def _remarks(series: GraphSeries, found: dict, gaps: int) -> list[str]:
+    remarks = []
+    if gaps:
+        longest = found["gaps"][0]
+        steps = "1 step" if longest.steps == 1 else f"{longest.steps} steps"
+        remarks.append(
+            f"{gaps} gap{'s' if gaps > 1 else ''} at which nothing was observed; the longest: {steps} "
+            f"from {longest.first}"
+        )
+    if found["constant"]:
+        remarks.append(f"sensor that never changes: {some(found['constant'])}")
+    if found["outliers"]:
+        first = found["outliers"][0]
+        remarks.append(
+            f"values far from everything else of their sensor, as {first.value:g} at {first.sensor!r}, {first.stamp}"
+        )
+    if found["isolated"] and len(series.nodes) > 1:
+        remarks.append(f"sensor without any neighbour in the graph: {some(found['isolated'])}")
+    if len(found["components"]) > 1:
+        remarks.append(f"the graph falls into {len(found['components'])} parts that no edge joins")
+    return remarks
+
+
+def _names(series: GraphSeries, chosen: Bool[np.ndarray, "N"]) -> tuple[str, ...]:
+    return tuple(series.nodes[place] for place in np.flatnonzero(chosen))

@@ -1,0 +1,188 @@
+"""Stamps of rows, and the even grid of steps they lie on."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from f2stnet.calendar import DAY, find_zone, show_step, to_utc
+from f2stnet.errors import InputError
+
+Place = Callable[[int], str]  # names where stamp number i stands, as 'flow.csv, row 12'
+
+TIME_UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
+PARTS_OF_A_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+# Year first, so that no day can be taken for a month; anything else needs a time_format.
+_ISO = re.compile(r"\d{4}([-/])\d{2}\1\d{2}(?:[T ].+)?|\d{8}(?:[T ].+)?")
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """datetime64[s]: what the clock showed, and the same in UTC where the stamps tell their offset."""
+
+    written: np.ndarray
+    utc: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    start: np.datetime64
+    step: int  # seconds
+    steps: int
+    index: Int[np.ndarray, "R"]  # the step of each stamp
+
+
+def parse_stamps(texts: Sequence[str], place: Place, time_format: str | None = None) -> Stamps:
+    """ISO 8601, with or without an offset from UTC, or whatever `time_format` (as %d.%m.%Y %H:%M) says."""
+    moments: list[datetime] = []
+    for i, text in enumerate(texts):
+        moment = _moment(text, time_format)
+        if moment is None:
+            way = f"the format {time_format!r}" if time_format else "ISO 8601, as 2024-03-31 08:05"
+            other = "" if time_format else "; the key time_format describes another way of writing"
+            raise InputError(f"{place(i)}: {text!r} is no time in {way}{other}")
+        if moments and (moment.tzinfo is None) != (moments[0].tzinfo is None):
+            raise InputError(
+                f"{place(i)}: {text!r} and {texts[0]!r} ({place(0)}): only one has an offset from UTC"
+            )
+        moments.append(moment)
+    written = np.array([moment.replace(tzinfo=None) for moment in moments], dtype="datetime64[us]")
+    clock = whole_seconds(written, place)
+    if not moments or moments[0].tzinfo is None:
+        return Stamps(clock)
+    utc = [moment.astimezone(UTC).replace(tzinfo=None) for moment in moments]
+    return Stamps(clock, whole_seconds(np.array(utc, dtype="datetime64[us]"), place))
+
+
+def _moment(text: str, time_format: str | None) -> datetime | None:
+    try:
+        if time_format is not None:
+            return datetime.strptime(text, time_format)
+        if _ISO.fullmatch(text) is None:
+            return None
+        text = re.sub(r"\s+(?=[+-]\d{2}:?\d{2}$)", "", text)
+        return datetime.fromisoformat(text[:10].replace("/", "-") + text[10:])
+    except (ValueError, re.error):
+        return None
+
+
+def whole_seconds(stamps: np.ndarray, place: Place) -> np.ndarray:
+    """datetime64 of any unit as datetime64[s]; NaT and parts of a second are refused."""
+    for i in np.flatnonzero(np.isnat(stamps)).tolist():
+        raise InputError(f"{place(i)}: has no time")
+    seconds = stamps.astype("datetime64[s]")
+    for i in np.flatnonzero(seconds != stamps).tolist():
+        raise InputError(f"{place(i)}: {stamps[i]} has parts of a second; stamps are whole seconds")
+    return seconds
+
+
+def stamps_from_numbers(numbers: np.ndarray, unit: str | None, place: Place) -> np.ndarray:
+    """datetime64[s] of an array of datetime64, or of counts of a unit since 1970-01-01."""
+    if numbers.ndim != 1:
+        raise InputError(f"{place(0)}: stamps have the shape {list(numbers.shape)}, expected one axis")
+    if numbers.dtype.kind == "M":
+        return whole_seconds(numbers, place)
+    known = {**TIME_UNITS, **PARTS_OF_A_SECOND}
+    if unit not in known:
+        raise InputError(f"time_unit = {unit!r}: expected one of {', '.join(known)}")
+    if numbers.dtype.kind not in "iuf":
+        raise InputError(f"{place(0)}: stamps are {numbers.dtype}, expected numbers")
+    for i in np.flatnonzero(~np.isfinite(numbers) | (numbers % 1 != 0)).tolist():
+        raise InputError(f"{place(i)}: {numbers[i]} is no whole number of {unit}")
+    counts = numbers.astype(np.int64)
+    if unit in TIME_UNITS:
+        return (counts * TIME_UNITS[unit]).astype("datetime64[s]")
+    per_second = PARTS_OF_A_SECOND[unit]
+    for i in np.flatnonzero(counts % per_second).tolist():
+        raise InputError(f"{place(i)}: {counts[i]} {unit} has parts of a second; stamps are whole seconds")
+    return (counts // per_second).astype("datetime64[s]")
+
+
+def as_stamp(moment: Any, key: str) -> Stamps:
+    """A config's `start`: a TOML date or time, or its text."""
+    if not isinstance(moment, datetime | date | str):
+        raise InputError(f"{key} = {moment!r}: expected a time, as 2024-03-31T08:05:00")
+    return parse_stamps([moment if isinstance(moment, str) else moment.isoformat()], lambda _: key)
+
+
+def counted(start: Any, step: int, count: int, zone: str | None) -> Stamps:
+    """`count` stamps from `start` on, `step` seconds apart; a start without offset is local time."""
+    first = as_stamp(start, "start")
+    ahead = np.arange(count) * np.timedelta64(step, "s")
+    utc = first.utc if first.utc is not None or zone is None else to_utc(first.written, zone)
+    return Stamps(first.written + ahead, None if utc is None else utc + ahead)
+
+
+def one_clock(
+    stamps: Stamps, zone: str | None, step: int | None, groups: Int[np.ndarray, "R"] | None = None
+) -> tuple[np.ndarray, str | None, tuple[str, ...]]:
+    """Stamps that move evenly: in UTC where offsets or a zone tell it, on their own clock otherwise.
+
+    Days are counted by the clock on the wall and need no zone. `groups` are the sensors of stamps in the long
+    layout: where clocks go back, each sensor's own order tells the two showings of an hour apart.
+    """
+    if zone is not None:
+        find_zone(zone)
+    if step is not None and step >= DAY:
+        return stamps.written, None, ()
+    if stamps.utc is not None:
+        note = "times carry an offset from UTC and no zone is given: the calendar is that of UTC"
+        return stamps.utc, zone, () if zone else (note,)
+    if zone is None:
+        return stamps.written, None, ()
+    if groups is None:
+        return to_utc(stamps.written, zone), zone, ()
+    moments = np.empty_like(stamps.written)
+    done: dict[bytes, np.ndarray] = {}  # most sensors have the same stamps
+    order = np.argsort(groups, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+        local = stamps.written[rows]
+        if local.tobytes() not in done:
+            done[local.tobytes()] = to_utc(local, zone)
+        moments[rows] = done[local.tobytes()]
+    return moments, zone, ()
+
+
+def guess_step(stamps: np.ndarray) -> int | None:
+    """The most common distance of neighbours in seconds, the shorter of equals."""
+    gaps = np.diff(np.unique(stamps)).astype("timedelta64[s]").astype(np.int64)
+    if not len(gaps):
+        return None
+    lengths, counts = np.unique(gaps, return_counts=True)
+    return int(lengths[np.argmax(counts)])
+
+
+def lay(stamps: np.ndarray, step: int | None, place: Place, hint: str = "") -> Grid:
+    """The even grid from the first to the last stamp; a stamp that falls between its steps is refused."""
+    step = step or guess_step(stamps)
+    if step is None:
+        raise InputError(f"{place(0)}: a single time does not tell the step; give the key step, as 5min")
+    start = stamps.min()
+    seconds = (stamps - start).astype("timedelta64[s]").astype(np.int64)
+    for i in np.flatnonzero(seconds % step).tolist():
+        raise InputError(
+            f"{place(i)}: {show(stamps[i])} is not a whole number of steps ({show_step(step)}) after the "
+            f"first time, {show(start)}{hint}"
+        )
+    index = seconds // step
+    steps, found = int(index.max()) + 1, len(np.unique(index))
+    if steps > 100 * found + 10_000:  # one mistyped year would fill the memory with nothing
+        far = int(np.argmax(np.abs(index - np.median(index))))
+        raise InputError(
+            f"{place(far)}: {show(stamps[far])} is far from the other times; of {steps} steps only {found} "
+            "would be there"
+        )
+    return Grid(start, step, steps, index)
+
+
+def gap_note(grid: Grid) -> tuple[str, ...]:
+    absent = grid.steps - len(np.unique(grid.index))
+    return (f"{absent} of {grid.steps} steps are not in the file and count as missing",) if absent else ()
+
+
+def show(stamp: np.datetime64) -> str:
+    return str(stamp.astype("datetime64[s]")).replace("T", " ").removesuffix(":00")

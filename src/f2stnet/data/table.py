@@ -1,0 +1,124 @@
+"""Sensor readings in one CSV or Parquet file, with or without a file that tells who is whose neighbour."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from f2stnet.calendar import show_step
+from f2stnet.config import require
+from f2stnet.data.cells import Cells, CellsConfig, read_cells
+from f2stnet.data.graph_files import GraphConfig, edgeless, guess_graph, near
+from f2stnet.data.keys import all_missing_note, missing_codes, naming, observed, parse_holidays, parse_hours
+from f2stnet.data.stamps import show
+from f2stnet.errors import InputError
+from f2stnet.graph import Weights
+from f2stnet.series import GraphSeries
+
+
+@dataclass(frozen=True)
+class TableConfig(CellsConfig):
+    """How the table is laid out (CellsConfig), and all else that a series needs to know."""
+
+    name: str | None = None  # how runs and reports call it; the file's name where absent
+    title: str = ""
+    unit: str = ""
+    targets: tuple[str, ...] = ()  # the channels that are forecast; all that are not known where absent
+    known: tuple[str, ...] = ()  # the channels whose future is known
+    missing: tuple[Any, ...] = ()  # numbers that mean 'not observed'
+    holidays: tuple[Any, ...] = ()  # dates, or a text file with one date a line
+    service_hours: tuple[str, str] | None = None
+    graph: str | None = None  # edge list, matrix or coordinates
+    graph_array: str | None = None  # which array of an .npz is the matrix
+    neighbours: int = 8  # by coordinates, each sensor is joined to so many
+    weights: Weights | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.neighbours >= 1, f"neighbours = {self.neighbours}: expected at least 1")
+
+
+def read_table(path: Path, config: TableConfig) -> GraphSeries:
+    cells = read_cells(path, config)
+    graph = edgeless(cells.nodes)
+    if config.graph is not None:
+        beside = path.parent / config.graph
+        options = GraphConfig(array=config.graph_array, neighbours=config.neighbours, weights=config.weights)
+        graph = guess_graph(beside if beside.is_file() else Path(config.graph), cells.nodes, options)
+    codes = missing_codes(config.missing)
+    values, mask, infinite = observed(cells.values, codes)
+    with naming(path):
+        return GraphSeries(
+            values=values,
+            mask=mask,
+            start=cells.start,
+            step=cells.step,
+            graph=graph,
+            channels=cells.channels,
+            targets=config.targets or tuple(c for c in cells.channels if c not in config.known),
+            known=config.known,
+            name=config.name or path.name.split(".")[0],
+            title=config.title,
+            unit=config.unit,
+            zone=cells.zone,
+            holidays=parse_holidays(config.holidays, path.parent),
+            service_hours=parse_hours(config.service_hours),
+            missing=codes,
+            notes=(*cells.notes, *infinite, *all_missing_note(mask, cells.nodes)),
+        )
+
+
+def read_recent(path: str | Path, like: GraphSeries, config: CellsConfig | None = None) -> GraphSeries:
+    """Recent readings of the sensors of `like`, for a forecast by a model that was trained on it.
+
+    Sensors and channels are matched by name. `like` tells all but the readings and may be zero steps long.
+    Rows past the last reading may hold the known channels' future.
+    """
+    path = Path(path)
+    config = replace(config or CellsConfig(), step=show_step(like.step), zone=like.zone)
+    cells = _one_channel(read_cells(path, config), like, path)
+    for name in cells.nodes:
+        if name not in like.nodes:
+            raise InputError(f"{path}: sensor {name!r} is not one the model knows{near(name, like.nodes)}")
+    shared = [channel for channel in like.channels if channel in cells.channels]
+    if not set(shared) & set(like.targets):
+        held = ", ".join(cells.channels)
+        raise InputError(f"{path}: has the channels {held}, expected {', '.join(like.channels)}")
+    numbers = np.full((len(cells.values), len(like.nodes), len(like.channels)), np.nan)
+    rows = [like.nodes.index(name) for name in cells.nodes]
+    for channel in shared:
+        numbers[:, rows, like.channels.index(channel)] = cells.values[:, :, cells.channels.index(channel)]
+    values, mask, infinite = observed(numbers, like.missing)
+    notes = (*cells.notes, *infinite, *_absent(cells, like))
+    if (cells.start - like.start).astype("timedelta64[s]").astype(int) % like.step:
+        raise InputError(
+            f"{path}: times as {show(cells.start)} are not on the model's steps of {show_step(like.step)} "
+            f"from {show(like.start)}"
+        )
+    return replace(like, values=values, mask=mask, start=cells.start, truth=None, notes=notes)
+
+
+def _one_channel(cells: Cells, like: GraphSeries, path: Path) -> Cells:
+    """The wide layout does not name its channel: it is the model's, where that has only one."""
+    if cells.channels != ("value",) or "value" in like.channels:
+        return cells
+    if len(like.channels) > 1:
+        raise InputError(
+            f"{path}: the model reads {', '.join(like.channels)}; expected the long layout with these columns"
+        )
+    return replace(cells, channels=like.channels)
+
+
+def _absent(cells: Cells, like: GraphSeries) -> tuple[str, ...]:
+    notes = []
+    pairs = (("sensors", like.nodes, cells.nodes), ("channels", like.channels, cells.channels))
+    for kind, known, here in pairs:
+        absent = [name for name in known if name not in here]
+        if absent:
+            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
+            notes.append(f"{kind} that are not in the file count as missing: {', '.join(absent[:10])}{more}")
+    extra = [name for name in cells.channels if name not in like.channels]
+    if extra:
+        notes.append(f"columns that the model does not read: {', '.join(extra[:10])}")
+    return tuple(notes)

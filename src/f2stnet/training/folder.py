@@ -1,0 +1,153 @@
+"""The run folder: what lies in it, and how a reader never meets half of a file.
+
+config.toml        the settings, written out
+series.json        what the data is like: channels, clock, units, scaler, digests
+graph.npz          the graph
+log.jsonl          a line an epoch
+best.safetensors   the weights with the lowest validation loss; Fourier basis and operator travel with them
+last.safetensors   everything `--resume` needs to go on as if nothing had happened
+metrics.json       the result; it exists when the run is complete
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from f2stnet.config import to_toml
+from f2stnet.data.scaler import Scaler
+from f2stnet.errors import InputError
+from f2stnet.files import existing, read_toml, write_atomically, write_json, write_text
+from f2stnet.graph import Graph
+from f2stnet.series import GraphSeries
+from f2stnet.training.settings import RunConfig
+
+
+@dataclass
+class Progress:
+    """Where a run stands after an epoch."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_loss: float = float("inf")
+    rate_factor: float = 1.0  # what the plateau schedule has made of the learning rate
+    stale: int = 0  # epochs since the best one or the last halving of the rate
+    seconds: float = 0.0
+    finished: bool = False
+
+
+class RunFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def start(self, config: RunConfig, series: GraphSeries, scaler: Scaler) -> None:
+        """Claim an empty place and write down what this run is."""
+        if (self.path / "config.toml").exists():
+            raise InputError(f"{self.path}: holds a run already; choose another folder, or --resume to continue it")
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise InputError(f"{self.path}: exists and is not empty; choose another folder")
+        self.path.mkdir(parents=True, exist_ok=True)
+        series.graph.save(self.path / "graph.npz")
+        write_json(self.path / "series.json", _card(series, scaler))
+        write_text(self.path / "config.toml", to_toml(config.to_table()))  # last: its presence makes it a run
+
+    def config(self) -> RunConfig:
+        path = self.path / "config.toml"
+        if not path.is_file():
+            raise InputError(f"{self.path}: not a run folder (it has no config.toml)")
+        return RunConfig.from_table(read_toml(path), str(path))
+
+    def template(self) -> tuple[GraphSeries, Scaler, str]:
+        """A series of no steps that is otherwise like the one trained on, its scaler, and its data's digest."""
+        card = self._json("series.json")
+        graph = Graph.load(existing(self.path / "graph.npz"))
+        if graph.digest != card.pop("graph_digest"):
+            raise InputError(f"{self.path / 'graph.npz'}: not the graph this run was trained on")
+        scaler = Scaler(np.array(card.pop("mean")), np.array(card.pop("deviation")))
+        digest = card.pop("digest")
+        card["holidays"] = [date.fromisoformat(day) for day in card["holidays"]]
+        fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in card.items()}
+        nothing = np.zeros((0, len(graph), len(fields["channels"])), dtype=np.float32)
+        fields["start"] = np.datetime64(str(fields["start"]), "s")
+        return GraphSeries(values=nothing, mask=nothing.astype(bool), graph=graph, **fields), scaler, digest
+
+    def append_log(self, line: dict[str, Any]) -> None:
+        with (self.path / "log.jsonl").open("a", encoding="utf-8") as log:
+            log.write(json.dumps(line) + "\n")
+
+    def log(self) -> list[dict[str, Any]]:
+        path = self.path / "log.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+    def cut_log(self, epochs: int) -> None:
+        """Forget epochs that a killed run had logged but not saved."""
+        path = self.path / "log.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.is_file() else []
+        write_text(path, "".join(lines[:epochs]))
+
+    def write_metrics(self, metrics: dict[str, Any]) -> None:
+        write_json(self.path / "metrics.json", metrics)
+
+    def metrics(self) -> dict[str, Any]:
+        return self._json("metrics.json") if (self.path / "metrics.json").is_file() else {}
+
+    def save_best(self, weights: dict[str, Tensor]) -> None:
+        _save(self.path / "best.safetensors", weights, {})
+
+    def best(self) -> dict[str, Tensor]:
+        weights, _ = _load(self.path / "best.safetensors")
+        for name, tensor in weights.items():
+            if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+                raise InputError(f"{self.path / 'best.safetensors'}: weight {name!r} holds NaN or infinite numbers")
+        return weights
+
+    def save_last(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+        _save(self.path / "last.safetensors", tensors, {"progress": json.dumps(asdict(progress))})
+
+    def last(self) -> tuple[dict[str, Tensor], Progress] | None:
+        if not (self.path / "last.safetensors").is_file():
+            return None
+        tensors, header = _load(self.path / "last.safetensors")
+        return tensors, Progress(**json.loads(header["progress"]))
+
+    def _json(self, name: str) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads(existing(self.path / name).read_text(encoding="utf-8"))
+        except ValueError as wrong:
+            if isinstance(wrong, InputError):
+                raise
+            raise InputError(f"{self.path / name}: not valid JSON: {wrong}") from None
+        return content
+
+
+def _card(series: GraphSeries, scaler: Scaler) -> dict[str, Any]:
+    kept = ("step", "channels", "targets", "known", "name", "title", "unit", "zone", "service_hours", "missing")
+    return {key: getattr(series, key) for key in kept} | {
+        "start": str(series.start),
+        "holidays": [day.isoformat() for day in series.holidays],
+        "mean": scaler.mean.tolist(),
+        "deviation": scaler.deviation.tolist(),
+        "graph_digest": series.graph.digest,
+        "digest": series.digest,
+    }
+
+
+def _save(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, lambda target: save_file(plain, target, header or None))
+
+
+def _load(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(existing(path), framework="pt") as stored:
+            names = list(stored.keys())  # not a dict: it cannot be iterated over
+            return {name: stored.get_tensor(name) for name in names}, stored.metadata() or {}
+    except SafetensorError as wrong:
+        raise InputError(f"{path}: not a safetensors file: {wrong}") from None

@@ -1,0 +1,49 @@
+"""Starting from the weights of an earlier run, whose sensors need not be the same."""
+
+import torch
+from torch import nn
+
+from f2stnet.training.run import Run
+
+
+@torch.no_grad()
+def start_weights(model: nn.Module, earlier: Run, nodes: tuple[str, ...]) -> list[str]:
+    """Copy what fits. Rows that belong to nodes are matched by name; returns what was done, a line each.
+
+    A layer names the parameters whose first axis is the nodes in `node_rows`. Buffers (the Fourier basis, the
+    graph operator) belong to the new graph and stay.
+    """
+    old_place = {name: place for place, name in enumerate(earlier.template.nodes)}
+    kept = [(place, old_place[name]) for place, name in enumerate(nodes) if name in old_place]
+    new = [name for name in nodes if name not in old_place]
+    gone = sorted(set(old_place) - set(nodes))
+    source = dict(earlier.model.named_parameters())
+    per_node = {
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        for name in getattr(module, "node_rows", ())
+    }
+    fresh = []
+    for name, parameter in model.named_parameters():
+        old = source.get(name)
+        if old is None or old.shape[1:] != parameter.shape[1:]:
+            fresh.append(name)
+        elif name in per_node:
+            here, there = (torch.tensor([pair[side] for pair in kept], dtype=torch.long) for side in (0, 1))
+            parameter[here.to(parameter.device)] = old[there.to(old.device)].to(parameter.device)
+        elif old.shape == parameter.shape:
+            parameter.copy_(old)
+        else:
+            fresh.append(name)
+    notes = [f"started from {earlier.folder}: {len(kept)} sensors matched by name"]
+    if new:
+        notes.append(f"new sensors, fresh embeddings: {_listed(new)}")
+    if gone:
+        notes.append(f"sensors that are gone were dropped: {_listed(gone)}")
+    if fresh:
+        notes.append(f"parameters that do not fit and start fresh: {_listed(fresh)}")
+    return notes
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

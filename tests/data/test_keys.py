@@ -1,0 +1,64 @@
+from datetime import date, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from f2stnet.data.keys import all_missing_note, missing_codes, observed, parse_holidays, parse_hours
+from f2stnet.errors import InputError
+
+
+def test_nan_is_missing_anyway_and_other_codes_are_numbers() -> None:
+    assert missing_codes(["nan", 0, -999.0]) == (0.0, -999.0)
+    assert missing_codes(["NaN", float("nan")]) == ()
+
+
+@pytest.mark.parametrize("entry", ["none", True, None, [0]])
+def test_other_codes_are_refused(entry: object) -> None:
+    with pytest.raises(InputError, match="expected 'nan' or a number"):
+        missing_codes([entry])
+
+
+def test_holidays_come_as_dates_texts_and_files(tmp_path: Path) -> None:
+    (tmp_path / "days.txt").write_text(
+        "2024-12-25\n\n2024-12-26  # second day\n# 2024-01-01\n", encoding="utf-8-sig"
+    )
+    given = [date(2024, 5, 1), datetime(2024, 10, 3, 0, 0), "2024-12-25", "days.txt"]
+    days = [(5, 1), (10, 3), (12, 25), (12, 26)]
+    assert parse_holidays(given, tmp_path) == tuple(date(2024, month, day) for month, day in days)
+
+
+def test_a_line_that_is_no_date_is_named(tmp_path: Path) -> None:
+    (tmp_path / "days.txt").write_text("2024-12-25\n26.12.2024\n")
+    with pytest.raises(InputError, match=r"days\.txt, row 2: '26\.12\.2024' is no date"):
+        parse_holidays(["days.txt"], tmp_path)
+    with pytest.raises(InputError, match="neither a date, as 2024-12-25, nor a file"):
+        parse_holidays(["dais.txt"], tmp_path)
+
+
+def test_service_hours_are_seconds_of_the_day() -> None:
+    assert parse_hours(("05:30", "23:30")) == (19_800, 84_600)
+    assert parse_hours(("22:00", "02:00")) == (79_200, 7_200)
+    assert parse_hours(None) is None
+    with pytest.raises(InputError, match="no time lies between"):
+        parse_hours(("05:30", "05:30"))
+    with pytest.raises(InputError, match="expected HH:MM"):
+        parse_hours(("5.30", "23:30"))
+
+
+def test_infinite_and_huge_numbers_count_as_missing_and_are_noted() -> None:
+    numbers = np.array([[[1.0], [np.inf], [-np.inf], [1e300], [np.nan], [0.0]]])
+    values, mask, notes = observed(numbers, (0.0,))
+    assert mask.ravel().tolist() == [True, False, False, False, False, False]
+    assert np.isfinite(values.ravel()).tolist() == [True, False, False, False, False, True]
+    assert notes == ("3 infinite values count as missing",)
+    assert values.dtype == np.float32
+
+
+def test_silent_sensors_are_named_up_to_ten() -> None:
+    mask = np.zeros((2, 12, 1), dtype=bool)
+    mask[1, 0, 0] = True
+    (note,) = all_missing_note(mask, tuple(f"s{i}" for i in range(12)))
+    assert note.startswith("sensors without a single observation: s1, s2,")
+    assert note.endswith("s10 and 1 more")
+    assert all_missing_note(np.ones((2, 12, 1), dtype=bool), ("s",) * 12) == ()

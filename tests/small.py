@@ -1,0 +1,44 @@
+"""Small made-up series for tests of models and training."""
+
+import numpy as np
+
+from f2stnet.graph import Graph, from_edges
+from f2stnet.series import GraphSeries, observe
+
+
+def chain(nodes: int) -> Graph:
+    places = np.arange(nodes - 1)
+    return from_edges(np.stack([places, places + 1], axis=1), [f"s{i}" for i in range(nodes)])
+
+
+def waves(
+    steps: int = 240,
+    nodes: int = 4,
+    channels: int = 1,
+    seed: int = 0,
+    missing_share: float = 0.0,
+    graph: Graph | None = None,
+    known: int = 0,
+    step: int = 3600,
+    **fields: object,
+) -> GraphSeries:
+    """Daily waves with a phase for each node, a little noise, and gaps if asked for."""
+    random = np.random.default_rng(seed)
+    hours = np.arange(steps)[:, None, None] * step / 3600
+    phase = np.arange(nodes)[None, :, None] + 0.5 * np.arange(channels)[None, None, :]
+    values = 20 + 10 * np.sin(2 * np.pi * (hours + phase) / 24) + random.normal(0, 0.5, (steps, nodes, channels))
+    values[random.random(values.shape) < missing_share] = np.nan
+    numbers, mask = observe(values)
+    names = tuple(f"c{i}" for i in range(channels))
+    return GraphSeries(
+        numbers,
+        mask,
+        np.datetime64("2024-01-01T00:00:00"),
+        step,
+        graph or chain(nodes),
+        names,
+        names[: channels - known],
+        names[channels - known :],
+        name="waves",
+        **fields,  # type: ignore[arg-type]
+    )

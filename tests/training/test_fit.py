@@ -1,0 +1,234 @@
+"""Training from end to end: reproducible, resumable, honest about what it cannot use."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from f2stnet.data.split import split
+from f2stnet.errors import InputError
+from f2stnet.series import GraphSeries, observe
+from f2stnet.training import Run, RunConfig, configure, fit
+from f2stnet.training.folder import RunFolder
+from small import chain, waves
+
+SMALL = {"window": {"input": 6, "horizon": 4}, "training": {"epochs": 4, "batch": 16}, "model": {"width": 8}}
+
+
+def small(model: str = "f2stnet", seed: int = 0, **training: object) -> RunConfig:
+    sections = {name: dict(keys) for name, keys in SMALL.items()}
+    sections["training"] |= training
+    if model not in ("f2stnet", "stid", "paper"):
+        sections["model"] = {}
+    return configure(model, seed, {}, sections)
+
+
+def log_of(folder: Path) -> list[dict[str, float]]:
+    lines = RunFolder(folder).log()
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+def figures(run: Run) -> dict[str, object]:
+    return {key: value for key, value in run.metrics.items() if key != "seconds"}
+
+
+def test_same_seed_same_numbers_bit_for_bit(tmp_path: Path) -> None:
+    series = waves(missing_share=0.1)
+    first, second = (fit(series, small(), tmp_path / name) for name in ("a", "b"))
+    assert log_of(first.folder) == log_of(second.folder)
+    assert figures(first) == figures(second)
+    for mine, theirs in zip(first.model.state_dict().values(), second.model.state_dict().values(), strict=True):
+        assert torch.equal(mine, theirs)
+    other = fit(series, small(seed=1), tmp_path / "c")
+    assert other.metrics["test"]["mae"] != first.metrics["test"]["mae"]
+
+
+def test_training_learns_and_keeps_the_best_validation_checkpoint(tmp_path: Path) -> None:
+    run = fit(waves(steps=400), small(epochs=25), tmp_path / "run")
+    losses = [line["validation_loss"] for line in log_of(run.folder)]
+    assert run.metrics["best_epoch"] == int(np.argmin(losses)) + 1
+    naive = fit(waves(steps=400), small("last-value"), tmp_path / "naive")
+    assert run.metrics["test"]["mae"] < 0.6 * naive.metrics["test"]["mae"]
+    assert run.metrics["validation"]["mae"] == pytest.approx(
+        min(line["validation_mae"] for line in log_of(run.folder)), rel=0.05
+    )
+
+
+def test_training_stops_when_validation_does(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    values, mask = observe(random.normal(size=(120, 3, 1)))  # nothing to learn
+    noise = GraphSeries(values, mask, np.datetime64("2024-01-01"), 3600, chain(3), ("y",), ("y",))
+    run = fit(noise, small(epochs=200, patience=3, learning_rate=0.01), tmp_path / "run")
+    assert run.metrics["epochs"] == run.metrics["best_epoch"] + 3 < 200
+
+
+def test_metrics_json_has_what_scripts_expect(tmp_path: Path) -> None:
+    sections = {"training": {"epochs": 1}, "model": {"width": 8}}
+    fit(waves(), configure("f2stnet", 0, {}, sections), tmp_path / "run")
+    found = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert found["params"] > 0
+    assert set(found["test"]["steps"]) == {"3", "6", "12"}
+    for key in ("mae", "rmse", "mape", "mae_all", "rmse_all"):
+        assert found["test"][key] > 0
+        assert found["test"]["steps"]["12"][key] > 0
+
+
+def test_resume_ends_with_the_numbers_of_an_uninterrupted_run(tmp_path: Path) -> None:
+    series = waves(missing_share=0.05)
+    whole = fit(series, small(epochs=6), tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    def stop(event: str, facts: dict[str, object]) -> None:
+        if event == "batch" and facts["epoch"] == 4 and facts["done"] == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        fit(series, small(epochs=6), tmp_path / "cut", listen=stop)
+    assert len(log_of(tmp_path / "cut")) == 3
+    resumed = fit(series, small(epochs=6), tmp_path / "cut", resume=True)
+    assert log_of(resumed.folder) == log_of(whole.folder)
+    assert figures(resumed) == figures(whole)
+    again = fit(series, small(epochs=6), tmp_path / "cut", resume=True)
+    assert figures(again) == figures(whole)
+
+
+SCRIPT = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from small import waves
+from training.test_fit import small
+from f2stnet.training import fit
+
+def slow(event, facts):
+    if event == "batch":
+        time.sleep(0.02)
+fit(waves(missing_share=0.05), small(epochs=6), Path({folder!r}), listen=slow)
+"""
+
+
+@pytest.mark.slow
+def test_kill_9_loses_at_most_the_epoch_under_way(tmp_path: Path) -> None:
+    whole = fit(waves(missing_share=0.05), small(epochs=6), tmp_path / "whole")
+    folder, tests = tmp_path / "killed", Path(__file__).parents[1]
+    script = SCRIPT.format(tests=str(tests), folder=str(folder))
+    process = subprocess.Popen([sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": str(tests)})
+    deadline = time.monotonic() + 120
+    while len(log_of(folder)) < 3 if (folder / "config.toml").exists() else True:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (folder / "metrics.json").exists()
+    resumed = fit(waves(missing_share=0.05), small(epochs=6), folder, resume=True)
+    assert log_of(folder) == log_of(whole.folder)
+    assert figures(resumed) == figures(whole)
+
+
+def test_a_folder_that_holds_something_is_not_overwritten(tmp_path: Path) -> None:
+    fit(waves(), small("last-value"), tmp_path / "run")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    with pytest.raises(InputError, match="holds a run already"):
+        fit(waves(), small("last-value"), tmp_path / "run")
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(InputError, match="not empty"):
+        fit(waves(), small("last-value"), tmp_path / "mine")
+
+
+def test_resume_on_other_data_is_refused(tmp_path: Path) -> None:
+    fit(waves(), small(epochs=1), tmp_path / "run")
+    with pytest.raises(InputError, match="other data"):
+        fit(waves(seed=5), small(epochs=1), tmp_path / "run", resume=True)
+
+
+def test_a_sensor_without_any_observation_is_refused_by_name(tmp_path: Path) -> None:
+    series = waves()
+    mask = series.mask.copy()
+    mask[:, 2] = False
+    with pytest.raises(InputError, match="no observation at all for sensor 's2'"):
+        fit(replace(series, mask=mask), small(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_series_shorter_than_its_windows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="too few"):
+        fit(waves(steps=11), small(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_divergence_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"diverged.*learning_rate"):
+        fit(waves(), small(learning_rate=1e18, clip=0.0, epochs=5), tmp_path / "run")
+
+
+def test_missing_values_never_reach_the_loss(tmp_path: Path) -> None:
+    """Numbers under a False mask may be anything."""
+    series = waves(missing_share=0.2)
+    poisoned = replace(series, values=np.where(series.mask, series.values, np.float32(1e6)))
+    first, second = (fit(s, small(), tmp_path / name) for s, name in ((series, "a"), (poisoned, "b")))
+    assert [line["validation_loss"] for line in log_of(first.folder)] == [
+        line["validation_loss"] for line in log_of(second.folder)
+    ]
+    assert first.metrics["test"]["mae"] == second.metrics["test"]["mae"]
+
+
+def test_loss_is_measured_in_training_deviations(tmp_path: Path) -> None:
+    """The same series in other units trains alike: that is what makes coefficients portable."""
+    series = waves()
+    scaled = replace(series, values=series.values * np.float32(1024.0))
+    first, second = (fit(s, small(epochs=2), tmp_path / name) for s, name in ((series, "a"), (scaled, "b")))
+    for mine, theirs in zip(log_of(first.folder), log_of(second.folder), strict=True):
+        assert mine["train_loss"] == pytest.approx(theirs["train_loss"], rel=1e-4)
+    assert second.metrics["test"]["mae"] == pytest.approx(1024 * first.metrics["test"]["mae"], rel=1e-2)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "plateau"])
+def test_schedules(tmp_path: Path, schedule: str) -> None:
+    run = fit(waves(), small("stid", schedule=schedule, epochs=6, plateau=1, patience=50), tmp_path / "run")
+    rates = [line["learning_rate"] for line in log_of(run.folder)]
+    if schedule == "constant":
+        assert rates == pytest.approx([1e-3] * 6)
+    elif schedule == "cosine":
+        expected = [1e-3 * 0.5 * (1 + np.cos(np.pi * e / 6)) for e in range(6)]
+        assert rates == pytest.approx(expected)
+    else:
+        losses = [line["validation_loss"] for line in log_of(run.folder)]
+        factor, best, expected = 1.0, np.inf, []
+        for loss in losses:
+            expected.append(1e-3 * factor)
+            factor, best = (factor, loss) if loss < best else (factor / 2, best)
+        assert rates == pytest.approx(expected)
+
+
+def test_bfloat16_trains_close_to_float32(tmp_path: Path) -> None:
+    runs = [fit(waves(), small(precision=p), tmp_path / p) for p in ("float32", "bfloat16")]
+    wide, narrow = ([line["train_loss"] for line in log_of(run.folder)] for run in runs)
+    assert narrow == pytest.approx(wide, rel=0.1)
+    assert narrow != wide
+
+
+@pytest.mark.cuda
+def test_a_captured_step_changes_no_number(tmp_path: Path) -> None:
+    runs = [fit(waves(), small(capture=c, device="cuda"), tmp_path / str(c)) for c in (True, False)]
+    assert log_of(runs[0].folder) == log_of(runs[1].folder)
+
+
+def test_parts_in_the_record_are_those_of_the_split(tmp_path: Path) -> None:
+    series = waves()
+    run = fit(series, small("historical-average"), tmp_path / "run")
+    parts = split(series, run.config.window)
+    assert run.metrics["windows"]["train"] == len(parts.train)
+    assert run.metrics["test"]["mae"] == run.evaluate(series, parts.test).summary()["mae"]

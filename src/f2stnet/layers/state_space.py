@@ -70,35 +70,32 @@ def _off_zero(a: Tensor) -> Tensor:
     return torch.where(a.abs() < 1e-20, torch.full_like(a, -1e-20), a)
 
 
-def _held_slope(step: Tensor, a: Tensor, x: Tensor, grown: Tensor, held: Tensor) -> Tensor:
-    """∂held/∂A = (Δ exp(Δ A) − held) / A; near A = 0, where that cancels, its series."""
-    series = step * step * (0.5 + x * (1 / 3 + x * (1 / 8 + x / 30)))
-    return torch.where(x.abs() < (1e-3 if x.dtype == torch.float64 else 3e-2), series, (step * (1 + grown) - held) / a)
-
-
 def _spread(p: Tensor, a: Tensor) -> Tensor:
     """B or C beside the [D, S] of a state: shared over the channels, or (S = 1) one number a channel."""
     return p[..., None, :] if p.shape[-1] == a.shape[1] else p[..., :, None]
 
 
 class _LastState(Function):
-    """Cᵀ h_T = Σ_t k_t ⊙ u_t with the kernel k_t = Σ_s C_s B_{t,s} E_{t,s} B̂_{t,s}, where R_t = Σ_{τ>t} Δ_τ,
-    E_t = exp(A R_t) and B̂_t = (exp(Δ_t A) − 1) / A.
+    """Cᵀ h_T = Σ_t k_t ⊙ u_t. With R_t = Σ_{τ>t} Δ_τ and M_t = exp(A R_t) − 1 the kernel telescopes:
 
-    One state entry at a time, so that every array is [windows, T, N, D]: inner loops run over contiguous channels,
-    and only the kernel is kept for backward.
+        k_t = Σ_s C_s B_{t,s} exp(A R_t) (exp(A Δ_t) − 1) / A = Σ_s C_s B_{t,s} (M_{t−1} − M_t) / A,
+
+    one exponential for each t, d and s. One state entry at a time, so that every array is [windows, T, N, D] with
+    inner loops over contiguous channels; only the kernel is kept for backward. Work arrays are made once, and no
+    comparison makes a mask: on a CPU each costs as much as several multiplications.
     """
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-        kernel = torch.empty_like(u)
+        kernel = torch.zeros_like(u)
         for rows in _chunks(u):
             later = _sum_after(delta[rows])
             pairs = b[rows] * c[rows, None]
+            grown, work, step = torch.empty_like(later), torch.empty_like(later), torch.empty_like(delta[rows])
             for s, a_s in enumerate(_off_zero(a).unbind(1)):
-                grown = torch.expm1(delta[rows] * a_s)
-                part = (later * a_s).exp_().mul_(grown).mul_(_entry(pairs, a, s)).div_(a_s)
-                kernel[rows] = part if s == 0 else kernel[rows] + part
+                _grow(later, a_s, grown, work)
+                torch.sub(grown[:, :-1], grown[:, 1:], out=step).mul_(a_s.reciprocal())
+                kernel[rows].addcmul_(step, _entry(pairs, a, s))
         ctx.save_for_backward(u, delta, a, b, c, kernel)
         return (kernel * u).sum(1)
 
@@ -106,40 +103,73 @@ class _LastState(Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
         u, delta, a, b, c, kernel = ctx.saved_tensors
         (dy,) = upstream
-        ddelta, db, da = torch.empty_like(delta), torch.empty_like(b), torch.zeros_like(a)
-        dc = torch.empty_like(c)
+        ddelta, db, dc, da = torch.empty_like(delta), torch.empty_like(b), torch.empty_like(c), torch.zeros_like(a)
         shared = b.shape[-1] == a.shape[1]
         for rows in _chunks(u):
-            step, later = delta[rows], _sum_after(delta[rows])
+            later = _sum_after(delta[rows])
             pairs = b[rows] * c[rows, None]
             signal = u[rows] * dy[rows, None]
-            at_end, growth = torch.zeros_like(signal), torch.zeros_like(signal)
+            before, change, step = torch.zeros_like(signal), torch.zeros_like(signal), torch.empty_like(signal)
+            grown, *work = (torch.empty_like(later) for _ in range(4))
             dpairs = torch.empty_like(pairs)
             for s, a_s in enumerate(_off_zero(a).unbind(1)):
-                x = step * a_s
-                grown = torch.expm1(x)
-                decayed = (later * a_s).exp_()
-                held = grown / a_s
-                product = signal * decayed * held
-                dpairs[..., s : s + 1 if shared else None] = product.sum(-1, keepdim=True) if shared else product
-                decayed *= _entry(pairs, a, s)
-                at_end += decayed
-                growth += decayed * grown
-                slope = _held_slope(step, a_s, x, grown, held).addcmul_(later, held)
-                da[:, s] += (slope * decayed.mul_(signal)).flatten(0, 2).sum(0)
-            # Δ_t acts through B̂_t, and through R of every earlier step (∂R_t/∂Δ_τ = 1 for τ > t).
-            growth *= signal
-            ddelta[rows] = at_end * signal + torch.cumsum(growth, 1)
+                pair, inverse = _entry(pairs, a, s), a_s.reciprocal()
+                _grow(later, a_s, grown, work[0])
+                torch.sub(grown[:, :-1], grown[:, 1:], out=step)
+                before.addcmul_(grown[:, :-1], pair)  # Σ_s C B M_{t−1}
+                change.addcmul_(step, pair)  # Σ_s C B (M_{t−1} − M_t)
+                if shared:
+                    dpairs[..., s] = step.mul_(signal) @ inverse
+                else:
+                    dpairs = step.mul_(signal) * inverse
+                slope = _slope(later, a_s, grown, work)
+                torch.sub(slope[:, :-1], slope[:, 1:], out=step)
+                da[:, s] += step.mul_(signal).mul_(pair).flatten(0, 2).sum(0) * inverse
+            # Δ_t acts through k_t, by exp(A R_{t−1}), and through R of every earlier step: ∂R_t/∂Δ_τ = 1 for τ > t.
+            before += pairs.sum(-1, keepdim=True) if shared else pairs
+            ddelta[rows] = before.mul_(signal).add_(_sum_before(change.mul_(signal)))
             db[rows] = dpairs * c[rows, None]
             dc[rows] = (dpairs * b[rows]).sum(1)
         return kernel * dy[:, None], ddelta, da, db, dc
 
 
+def _grow(later: Tensor, a: Tensor, grown: Tensor, work: Tensor) -> None:
+    """M = exp(A R) − 1 into `grown`, as 2 tanh(A R / 2) / (1 − tanh(A R / 2)): exact near 0, cheaper than expm1."""
+    torch.mul(later, a / 2, out=grown).tanh_()
+    torch.mul(grown, -0.5, out=work).add_(0.5)
+    grown.div_(work)
+
+
+def _slope(later: Tensor, a: Tensor, grown: Tensor, work: list[Tensor]) -> Tensor:
+    """A · ∂/∂A of M / A, which is R exp(A R) − M / A; near y = A R = 0, where that cancels, R y times its series."""
+    edge = 1e-4 if later.dtype == torch.float64 else 0.03
+    exact, near, y = work
+    torch.sub(later, a.reciprocal(), out=exact)
+    torch.addcmul(later, exact, grown, out=exact)
+    torch.mul(later, a, out=y)
+    torch.gt(y, -edge, out=near)  # 1 or 0 as a number
+    y.clamp_(min=-edge)
+    series = torch.add(y.new_full((), 1 / 3), y, alpha=1 / 8)
+    torch.addcmul(y.new_full((), 1 / 2), series, y, out=series).mul_(y).mul_(later)
+    return exact.lerp_(series, near)
+
+
 def _sum_after(delta: Tensor) -> Tensor:
-    """R_t = Σ_{τ>t} Δ_τ, summed from the end so that the last steps, which count most, are exact."""
-    later = torch.zeros_like(delta)
-    torch.cumsum(delta[:, 1:].flip(1), 1, out=later[:, 1:])
-    return later.flip(1)
+    """R_0 … R_T, summed from the end. A loop: cumsum along a strided axis is many times slower on a CPU."""
+    later = delta.new_zeros(delta.shape[0], delta.shape[1] + 1, *delta.shape[2:])
+    for t in reversed(range(delta.shape[1])):
+        torch.add(later[:, t + 1], delta[:, t], out=later[:, t])
+    return later
+
+
+def _sum_before(x: Tensor) -> Tensor:
+    """Σ_{τ<t} x_τ for every t, in place."""
+    total = torch.zeros_like(x[:, 0])
+    for t in range(x.shape[1]):
+        now = x[:, t].clone()
+        x[:, t] = total
+        total += now
+    return x
 
 
 def _entry(pairs: Tensor, a: Tensor, s: int) -> Tensor:

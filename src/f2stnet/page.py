@@ -132,12 +132,11 @@ def table(
             " ".join((["name"] if place < names else []) + (["strong"] if (number, place) in strong else []))
             for place in range(len(row))
         )
-        return "".join(
-            f'<{tag} class="{kind}">{escape(cell)}</{tag}>' for cell, kind in zip(row, kinds, strict=True)
-        )
+        return "".join(f'<{tag} class="{kind}">{escape(cell)}</{tag}>' for cell, kind in zip(row, kinds, strict=True))
 
     body = "".join(
-        f"<tr{' class=quiet' if place in quiet else ''}>{cells('td', row, place)}</tr>" for place, row in enumerate(rows)
+        f"<tr{' class=quiet' if place in quiet else ''}>{cells('td', row, place)}</tr>"
+        for place, row in enumerate(rows)
     )
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return Html(
@@ -180,7 +179,7 @@ def verbatim(text: str) -> Html:
 
 
 def to_json(value: Any) -> str:
-    """JSON that is safe inside a script element; NaN is null, five digits are enough for a plot."""
+    """JSON that is safe inside a script element; NaN is null, seven digits are enough for a plot."""
     text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -196,7 +195,7 @@ def _plain(value: Any) -> Any:
         case list() | tuple():
             return [_plain(entry) for entry in value]
         case float():
-            return float(f"{value:.5g}") if np.isfinite(value) else None
+            return float(f"{value:.7g}") if np.isfinite(value) else None
     return value
 
 
@@ -209,7 +208,7 @@ def _dress(layout: Mapping[str, Any]) -> dict[str, Any]:
         "font": {"family": "system-ui, sans-serif", "size": 12.5, "color": INK},
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
         "hoverlabel": {"bgcolor": SURFACE, "bordercolor": MUTED, "font": {"color": INK}, "align": "left"},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "font": {"size": 11}},
         "hovermode": "x unified",
     }
     axis = {

@@ -51,7 +51,7 @@ pre { margin: 0.5rem 0; padding: 0.7rem 0.9rem; border: 1px solid var(--line); b
 @media (max-width: 30rem) {
   .facts { grid-template-columns: 1fr 1fr; }
   th, td { padding: 0.3rem 0.55rem; }
-  td.name { max-width: 9rem; }
+  td.name { max-width: 10rem; }
 }
 """
 

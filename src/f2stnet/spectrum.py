@@ -16,7 +16,6 @@ The two iterations work on blocks of vectors because a single starting vector ca
 import logging
 import zipfile
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +32,8 @@ from f2stnet.graph import Graph
 log = logging.getLogger(__name__)
 
 DENSE_NODES = 2_000  # one matrix of this size is what LAPACK may cost in all, whatever the number of components
-FILL = 40  # stored entries per node at which elimination is called off
+FLAT = 20  # squared width over nodes: 1 for a square grid, 4 to 11 for nearest neighbours in the plane, 50 in space
+SPARE = 8
 SHIFT = 1e-14  # keeps the factors of a singular matrix finite; below the rounding of L̃'s entries
 SEED = 0
 
@@ -98,7 +98,7 @@ def _lowest_nonzero(graph: Graph, count: int) -> Pairs:
         wanted = min(count, int(end - start) - 1)
         if wanted > 0:
             block = _diagonal_block(blocks, start, end)
-            found.append((start, _solve(block, _unit(root[start:end]), wanted, dense_nodes)))
+            found.append((start, _solve(block, root[start:end] / np.linalg.norm(root[start:end]), wanted, dense_nodes)))
     values = np.concatenate([np.zeros(0), *(pairs[0] for _, pairs in found)])
     source = np.repeat(np.arange(len(found)), [len(pairs[0]) for _, pairs in found])
     first = np.cumsum([0, *(len(pairs[0]) for _, pairs in found)])
@@ -128,7 +128,7 @@ def _solve(block: sp.csr_array, null: Float[np.ndarray, "N"], count: int, dense_
     nodes = block.shape[0]
     if nodes <= dense_nodes or 8 * (count + 8) > nodes:
         return by_lapack(block, null, count)
-    pairs = by_inverse(block, null, count) if eliminates(block) else None
+    pairs = by_inverse(block, null, count) if lies_flat(block) else None
     log.info("component of %d nodes: %s", nodes, "filter" if pairs is None else "inverse")
     return by_filter(block, null, count) if pairs is None else pairs
 
@@ -140,9 +140,8 @@ def by_lapack(block: sp.csr_array, null: Float[np.ndarray, "N"], count: int) -> 
 
 
 def by_inverse(block: sp.csr_array, null: Float[np.ndarray, "N"], count: int) -> Pairs | None:
-    """Restarted block Lanczos with −L̃⁺, whose lowest eigenvalues −1/λ lie far apart. None if there are no factors."""
-    nodes, width = block.shape[0], count + 8
-    shifted = sp.csc_array(block + SHIFT * sp.eye_array(nodes))
+    """Block Lanczos with −L̃⁺, whose lowest eigenvalues −1/λ lie far apart. None if the factors are no good."""
+    shifted = sp.csc_array(block + SHIFT * sp.eye_array(len(null)))
     shifted.indices, shifted.indptr = shifted.indices.astype(np.intc), shifted.indptr.astype(np.intc)
     try:  # no pivoting: L̃ is an M-matrix
         factors = splu(shifted, "MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
@@ -152,17 +151,14 @@ def by_inverse(block: sp.csr_array, null: Float[np.ndarray, "N"], count: int) ->
     def inverse(x: np.ndarray) -> np.ndarray:
         return _without(null, factors.solve(_without(null, -x)))
 
-    vectors = _orthonormal(inverse(_start(nodes, width)))
+    vectors = _orthonormal(inverse(_start(len(null), count)))
     images = inverse(vectors)
-    for _ in range(100):
+    for _ in range(50):
         space, mapped = [vectors], [images]
         for _ in range(3):
-            fresh = _orthonormal(mapped[-1], np.hstack(space))
-            if fresh.shape[1] == 0:
-                break
-            space.append(fresh)
-            mapped.append(inverse(fresh))
-        theta, vectors, images = _ritz(np.hstack(space), np.hstack(mapped), width)
+            space.append(_orthonormal(mapped[-1], np.hstack(space)))
+            mapped.append(inverse(space[-1]))
+        theta, vectors, images = _ritz(np.hstack(space), np.hstack(mapped), count)
         error = np.linalg.norm(images / theta - vectors, axis=0)
         if (error < 1e-8 - 1e-14 * theta)[:count].all():  # the second term: rounding of L̃, seen from 1/λ
             return np.maximum(-1 / theta - SHIFT, 0)[:count], _without(null, vectors[:, :count])
@@ -170,71 +166,77 @@ def by_inverse(block: sp.csr_array, null: Float[np.ndarray, "N"], count: int) ->
 
 
 def by_filter(block: sp.csr_array, null: Float[np.ndarray, "N"], count: int) -> Pairs:
-    """Subspace iteration with Chebyshev polynomials of L̃ that are large below `edge` and at most 1 from there to 2."""
-    nodes, width = block.shape[0], min(2 * count + 8, block.shape[0] - 1)
-    order = sp.csgraph.reverse_cuthill_mckee(block, symmetric_mode=True)  # neighbours close by in memory: twice as fast
-    near, near_null = sp.csr_array(block[order][:, order]), null[order]
-
-    def lifted(x: np.ndarray) -> np.ndarray:
-        return near @ x + 2.0 * np.outer(near_null, near_null @ x)
-
-    vectors, edge, degree = _start(nodes, width), 1.0, 10
-    for _ in range(200):
-        space = _orthonormal(_chebyshev(lifted, vectors, degree, edge))
-        values, vectors, images = _ritz(space, lifted(space), width)
+    """Block Lanczos with polynomials of L̃ that are large below `edge` and at most 1 from there to 2."""
+    order = sp.csgraph.reverse_cuthill_mckee(block, symmetric_mode=True)  # neighbours close by in memory: faster
+    matrix, null = sp.csr_array(block[order][:, order]), null[order]
+    vectors, edge, degree = _orthonormal(_without(null, _start(len(null), count))), 1.0, 8
+    for _ in range(100):
+        space = [vectors]
+        for _ in range(3):
+            space.append(_orthonormal(_chebyshev(matrix, null, space[-1], degree, edge), np.hstack(space)))
+        whole = np.hstack(space)
+        lifted = matrix @ whole + 2.0 * np.outer(null, null @ whole)  # as in by_lapack
+        values, vectors, images = _ritz(whole, lifted, count)
         if (np.linalg.norm(images - vectors * values, axis=0) < 1e-9)[:count].all():
-            back = np.empty((nodes, count))
-            back[order] = _without(near_null, vectors[:, :count])
+            back = np.empty((len(null), count))
+            back[order] = _without(null, vectors[:, :count])
             return np.maximum(values[:count], 0), back
         spread = values[-1] - values[count - 1]
-        # A frequency repeated throughout the block leaves no spread: then only what is higher need be damped.
+        # Where one frequency fills the rest of the block there is no spread, and only what is higher is in the way.
         edge = values[-1] + (0.1 * spread if spread > 1e-8 else 0.05 * (2 - values[-1]))
-        growth = np.arccosh(1 + 2 * (edge - values[[0, count - 1]]) / (2 - edge))  # per degree
-        # Enough to gain e^10 on the edge, too little for the lowest vector to drown the others.
-        degree = int(np.clip(min(10 / growth[1], 14 / (growth[0] - growth[1] + 1e-9)), 8, 400))
-    raise InputError(f"the {count} lowest frequencies of a graph of {nodes} nodes were not found: ask for fewer")
+        growth = np.arccosh(1 + 2 * (edge - values[[0, count - 1]]) / (2 - edge))  # of T_k, per degree
+        # High enough for the last wanted vector to gain e³ on the edge, too low for the first to drown the others.
+        degree = int(np.clip(min(3 / growth[1], 14 / (growth[0] - growth[1] + 1e-9)), 8, 400))
+    raise InputError(f"the {count} lowest frequencies of a graph of {len(null)} nodes were not found: ask for fewer")
 
 
 def _chebyshev(
-    apply: Callable[[np.ndarray], np.ndarray], x: np.ndarray, degree: int, edge: float
+    matrix: sp.csr_array, null: Float[np.ndarray, "N"], x: Float[np.ndarray, "N F"], degree: int, edge: float
 ) -> Float[np.ndarray, "N F"]:
-    """T_degree of L̃, its interval [edge, 2] mapped to [−1, 1]: T_k = 2 t T_{k−1} − T_{k−2}."""
+    """T_degree of t, which is L̃ with [edge, 2] mapped to [−1, 1]: T_k = 2 t T_{k−1} − T_{k−2}."""
     centre, half = (2 + edge) / 2, (2 - edge) / 2
-    before, now = x, (apply(x) - centre * x) / half
-    for _ in range(degree - 1):
-        before, now = now, (apply(now) - centre * now) * (2 / half) - before
-    return now
+    twice = sp.csr_array(matrix - centre * sp.eye_array(len(null))) * (2 / half)
+    before, now = x, twice @ x / 2
+    for step in range(1, degree):
+        if step % 8 == 0:  # frequency 0 grows fastest of all, even out of rounding
+            before, now = _without(null, before), _without(null, now)
+        after = twice @ now
+        after -= before
+        before, now = now, after
+    return _without(null, now)
 
 
-def eliminates(block: sp.csr_array) -> bool:
-    """Whether the factors of a matrix with this pattern stay sparse, found out by eliminating most nodes.
+def lies_flat(block: sp.csr_array) -> bool:
+    """Whether the factors of L̃ will stay sparse, as they do for networks in the plane and for trees.
 
-    Each round takes out nodes of low degree, no two of them neighbours, and joins their neighbours, as Gaussian
-    elimination does. A network in the plane still has few edges when an eighth of it is left; a well-mixed one has
-    turned into one dense lump long before.
+    Nodes with three neighbours or fewer are taken out and their neighbours joined, as elimination does it: that adds
+    no edge, and trees and chains dissolve. What remains is judged by its widest breadth-first level, since levels
+    are what cuts a graph apart: about √N nodes in the plane, a good part of N where everything is near everything.
     """
     random = np.random.default_rng(SEED)
-    graph = sp.csr_array((np.ones(block.nnz, np.float32), block.indices, block.indptr), shape=block.shape)
-    while graph.shape[0] > max(block.shape[0] // 8, DENSE_NODES):
+    graph = block.astype(np.float32)
+    while True:
         graph.setdiag(0)
         graph.eliminate_zeros()
-        if graph.nnz > FILL * block.shape[0]:
-            return False
-        degree = np.diff(graph.indptr)
-        rank = np.where(degree <= np.median(degree), degree + random.random(len(degree)), np.inf)
-        joined = degree > 0
-        lowest_near = np.full(len(degree), np.inf)
-        lowest_near[joined] = np.minimum.reduceat(rank[graph.indices], graph.indptr[:-1][joined])
-        out = rank < lowest_near
-        rest = graph[~out]
-        across = rest[:, out]
-        graph = sp.csr_array(rest[:, ~out] + across @ across.T)
         graph.data[:] = 1
-    return True
+        if graph.shape[0] <= DENSE_NODES:
+            return True
+        degree = np.diff(graph.indptr)
+        ticket = np.where(degree <= 3, random.random(len(degree)), np.inf)
+        out = ticket < np.minimum.reduceat(ticket[graph.indices], graph.indptr[:-1])  # never two neighbours
+        if out.sum() < 0.02 * len(out):
+            break
+        rest = graph[~out]
+        graph = sp.csr_array(rest[:, ~out] + rest[:, out] @ rest[:, out].T)
+    hops = np.zeros(1)
+    for _ in range(2):  # from anywhere, then from the far end
+        hops = sp.csgraph.shortest_path(graph, unweighted=True, indices=int(hops.argmax()))
+    return int(np.bincount(hops.astype(np.int64)).max()) ** 2 <= FLAT * graph.shape[0]
 
 
-def _start(nodes: int, width: int) -> Float[np.ndarray, "N F"]:
-    return np.random.default_rng(SEED).standard_normal((nodes, width))
+def _start(nodes: int, count: int) -> Float[np.ndarray, "N F+8"]:
+    """A few vectors more than wanted: it is the distance to the first one left out that sets the pace."""
+    return np.random.default_rng(SEED).standard_normal((nodes, count + SPARE))
 
 
 def _without(null: Float[np.ndarray, "N"], x: Float[np.ndarray, "N F"]) -> Float[np.ndarray, "N F"]:
@@ -260,15 +262,12 @@ def _orthonormal(x: Float[np.ndarray, "N F"], to: Float[np.ndarray, "N M"] | Non
     return x
 
 
-def _ritz(space: np.ndarray, mapped: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _ritz(space: np.ndarray, mapped: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The lowest eigenpairs of an operator within a space it has been applied to, and their images under it."""
     small = space.T @ mapped
-    values, turn = scipy.linalg.eigh((small + small.T) / 2, subset_by_index=(0, min(width, len(small)) - 1))
+    last = min(count + SPARE, len(small)) - 1
+    values, turn = scipy.linalg.eigh((small + small.T) / 2, subset_by_index=(0, last))
     return values, space @ turn, mapped @ turn
-
-
-def _unit(x: Float[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
-    return x / np.linalg.norm(x)
 
 
 def _fix_signs(vectors: Float[np.ndarray, "N F"]) -> Float[np.ndarray, "N F"]:

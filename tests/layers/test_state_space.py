@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from f2stnet.layers.state_space import SelectiveStateSpace, last_output, scan
+from f2stnet.layers.state_space import SelectiveStateSpace, last_output, scan, softplus
 
 
 def draw(seed: int, batch: int, steps: int, nodes: int, width: int, state: int, shared: bool = True) -> list[Tensor]:
@@ -132,3 +132,9 @@ def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = last_output(u, delta, a, b, c[:, -1], skip)
     monkeypatch.setattr("f2stnet.layers.state_space.CACHED", 1)
     torch.testing.assert_close(last_output(u, delta, a, b, c[:, -1], skip), whole, rtol=0, atol=0)
+
+
+def test_softplus_and_its_slope() -> None:
+    x = torch.tensor([-40.0, -3.0, 0.0, 2.0, 60.0], dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(softplus(x), torch.log1p(torch.exp(x)))
+    assert torch.autograd.gradcheck(softplus, x)

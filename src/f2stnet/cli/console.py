@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -61,23 +62,25 @@ class TrainingProgress:
             self.bar.update(self.task, completed=facts["epoch"], facts=shown)
         else:
             left = facts["seconds"] * (self.epochs - facts["epoch"])
+            shown_left = f"{left:.0f} s" if left < 120 else f"{left / 60:.0f} min"
             err.print(
                 f"epoch {facts['epoch']}/{self.epochs}  loss {facts['train_loss']:.4f}  {shown}  "
-                f"{facts['seconds']:.1f} s, at most {left / 60:.0f} min left",
+                f"{facts['seconds']:.1f} s, at most {shown_left} left",
                 soft_wrap=True,
             )
 
 
-def error_table(rows: dict[str, dict[str, float | None]], title: str, unit: str = "") -> Table:
+def print_errors(rows: dict[str, dict[str, float | None]], title: str, unit: str = "") -> None:
     """A row a name, with MAE, RMSE and MAPE."""
     suffix = f" ({unit})" if unit else ""
-    table = Table(title=title, title_justify="left")
+    out.print(title, soft_wrap=True)  # a table's own title would be folded to the table's width
+    table = Table()
     table.add_column("")
     for heading in (f"MAE{suffix}", f"RMSE{suffix}", "MAPE %"):
         table.add_column(heading, justify="right")
     for name, figures in rows.items():
-        table.add_row(name, *(number(figures.get(key)) for key in ("mae", "rmse", "mape")))
-    return table
+        table.add_row(escape(name), *(number(figures.get(key)) for key in ("mae", "rmse", "mape")))
+    out.print(table)
 
 
 def number(value: float | None) -> str:

@@ -24,7 +24,8 @@ from f2stnet.series import GraphSeries
 app = typer.Typer(help="List, fetch, check and look at data.", no_args_is_help=True)
 
 Spec = Annotated[
-    str, typer.Argument(help="A name (see `f2stnet data list`), a dataset.toml, a CSV or a Parquet file.", metavar="DATA")
+    str,
+    typer.Argument(help="A name (see `f2stnet data list`), a dataset.toml, a CSV or a Parquet file.", metavar="DATA"),
 ]
 
 
@@ -34,29 +35,25 @@ def list_(as_json: AsJson = False) -> None:
 
     Example: f2stnet data list
     """
-    rows = []
-    for name, entry in sources.items():
-        files = {file.name: find(name, [file.name]) for file in PUBLIC.get(name, ())}
-        lacking = [file for file, place in files.items() if place is None]
-        rows.append(
-            {
-                "name": name,
-                "summary": entry.summary,
-                "here": not lacking,
-                "folder": str(folders(name)[0]) if files else None,
-                "files": {file: str(place) if place else None for file, place in files.items()},
-            }
-        )
+    files = {name: {file.name: find(name, [file.name]) for file in PUBLIC.get(name, ())} for name in sources}
+    lacking = {name: [file for file, place in places.items() if place is None] for name, places in files.items()}
     if as_json:
+        rows = [
+            {"name": name, "summary": entry.summary, "here": not lacking[name],
+             "folder": str(folders(name)[0]) if files[name] else None,
+             "files": {file: place and str(place) for file, place in files[name].items()}}
+            for name, entry in sources.items()
+        ]  # fmt: skip
         print(json.dumps(rows))
         return
     table = Table("name", "what", "on this machine")
-    for row in rows:
-        lacking = [file for file, place in row["files"].items() if place is None]
-        here = "yes" if row["files"] and not lacking else "always" if not lacking else f"no: {', '.join(lacking)}"
-        table.add_row(row["name"], escape(row["summary"]), here)
+    for name, entry in sources.items():
+        here = f"no: {', '.join(lacking[name])}" if lacking[name] else "yes" if files[name] else "always"
+        table.add_row(name, escape(entry.summary), here)
     console.out.print(table)
-    console.out.print(f"Files are looked for in {folders('NAME')[0]}; `f2stnet data get NAME` puts them there.", soft_wrap=True)
+    console.out.print(
+        f"Files are looked for in {folders('NAME')[0]}; `f2stnet data get NAME` puts them there.", soft_wrap=True
+    )
     console.out.print("Besides these: any dataset.toml, .csv, .csv.gz or .parquet file of your own.", soft_wrap=True)
 
 
@@ -128,10 +125,10 @@ def _refuse_taken(out: Path, overwrite: bool) -> None:
 
 def _print(found: Findings) -> None:
     """Names come from people's files: what looks like markup in them is text."""
-    parts = found.windows
+    parts, zone = found.windows, f" ({found.zone})" if found.zone else ""
     rows = {
         "sensors": f"{found.sensors:,}",
-        "steps": f"{found.steps:,} of {found.step}, {found.first} to {found.last}" + (f" ({found.zone})" if found.zone else ""),
+        "steps": f"{found.steps:,} of {found.step}, {found.first} to {found.last}{zone}",
         "in service": f"{found.in_service:,} steps" if found.in_service < found.steps else "",
         "gaps": f"{found.gap_count:,}, {found.gap_steps:,} steps in all" if found.gap_count else "none",
         "longest gaps": "; ".join(f"{gap.steps:,} from {gap.first} to {gap.last}" for gap in found.gaps),
@@ -143,7 +140,7 @@ def _print(found: Findings) -> None:
         "duplicates": "none (a stamp given twice is refused when the file is read)",
         "edges": f"{found.edges:,}",
         "isolated": some(found.isolated) or "no sensor",
-        "components": f"{len(found.components)}" + (f", of {_sizes(found.components)} sensors" if len(found.components) > 1 else ""),
+        "components": f"{len(found.components)}, of {_sizes(found.components)} sensors",
         "windows": "too few" if parts is None else ", ".join(f"{count:,} {name}" for name, count in parts.items()),
     }  # fmt: skip
     table = Table(title=escape(found.title or found.name), title_justify="left", show_header=False)
@@ -155,7 +152,13 @@ def _print(found: Findings) -> None:
     for name, facts in found.channels.items():
         role = "" if name in found.targets else " (input)"
         figures = (page.number(facts.minimum), page.number(facts.mean), page.number(facts.maximum))
-        channels.add_row(escape(name) + role, *figures, page.percent(facts.zeros), f"{facts.negatives:,}", page.percent(facts.missing))
+        channels.add_row(
+            escape(name) + role,
+            *figures,
+            page.percent(facts.zeros),
+            f"{facts.negatives:,}",
+            page.percent(facts.missing),
+        )
     console.out.print(channels)
     for kind, lines in (("note", found.notes), ("look at", found.remarks), ("problem", found.problems)):
         for line in lines:

@@ -14,7 +14,9 @@ from f2stnet.experiments.run_report import FLOOR, best_of
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where report and runs go; an earlier demo there is replaced.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Where report and runs go; an earlier demo there is replaced.")] = Path(
+        "demo"
+    ),
     seed: Annotated[int, typer.Option(min=0, help="Of the city and of the training.")] = 0,
     as_json: AsJson = False,
 ) -> None:

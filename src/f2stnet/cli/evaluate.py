@@ -47,4 +47,4 @@ def evaluate(
     if len(series.targets) > 1:
         rows |= found["targets"]
     title = f"{run.config.model} on {series.name}, {part} part, {len(chosen):,} windows"
-    console.out.print(console.error_table(rows, title, series.unit))
+    console.print_errors(rows, title, series.unit)

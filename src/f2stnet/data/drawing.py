@@ -31,11 +31,14 @@ def node_map(
     if len(graph) > MOST_NODES:
         shown = np.unique(np.linspace(0, len(graph) - 1, MOST_NODES).astype(np.int64))
         caption += f" Of {len(graph):,} sensors, {len(shown):,} are drawn, spread evenly over the list."
-    placed = positions(graph)
-    on_map = placed is graph.coordinates
+    placed, on_map = positions(graph), has_map(graph)
     across, up = (placed[:, 1], placed[:, 0]) if on_map else (placed[:, 0], placed[:, 1])
-    names = [page.escape(page.short(graph.nodes[place], 40)) for place in shown]
-    said = names if hover is None else [f"{name}<br>{page.escape(hover[at])}" for name, at in zip(names, shown, strict=True)]
+    names = [page.escape(page.short(graph.nodes[place], 40)) for place in shown.tolist()]
+    said = (
+        names
+        if hover is None
+        else [f"{name}<br>{page.escape(hover[at])}" for name, at in zip(names, shown.tolist(), strict=True)]
+    )
     known = np.isfinite(values[shown])
     size = float(np.clip(110 / np.sqrt(max(1, len(shown))), 4, 12))
     dot = {"size": size, "line": {"width": 0.6, "color": page.INK}}
@@ -57,13 +60,18 @@ def node_map(
     return page.figure(data, _axes(graph, on_map), caption, height, title, square=True)
 
 
+def has_map(graph: Graph) -> bool:
+    """Whether every node has a place on earth."""
+    return graph.coordinates is not None and bool(np.isfinite(graph.coordinates).all())
+
+
 def positions(graph: Graph) -> Float[np.ndarray, "N 2"]:
     """The coordinates as they are (latitude, longitude), or a drawing (x, y): neighbours near, others far.
 
     Each component is drawn so that the distance of two nodes on paper is, as far as a plane allows, the number
     of edges between them (stress majorisation); the components are then laid side by side, largest first.
     """
-    if graph.coordinates is not None and np.isfinite(graph.coordinates).all():
+    if graph.coordinates is not None and has_map(graph):
         return graph.coordinates
     placed = np.zeros((len(graph), 2))
     components = graph.components
@@ -138,7 +146,7 @@ def _pack(drawn: list[tuple[Int[np.ndarray, "n"], Float[np.ndarray, "n 2"]]], pl
     for (members, x), box in zip(drawn, boxes, strict=True):
         if left > 0 and left + box[0] > wide:
             left, top, row = 0.0, top - row, 0.0
-        placed[members] = x + [left, top - box[1]]
+        placed[members] = x + np.array([left, top - box[1]])
         left, row = left + box[0], max(row, box[1])
 
 
@@ -151,7 +159,14 @@ def _edges(graph: Graph, shown: Int[np.ndarray, "M"], across: np.ndarray, up: np
         line[key] = np.stack([values[pairs.row], values[pairs.col], gap], axis=1).ravel()
     width = 1.0 if len(pairs.row) <= 1_000 else 0.5
     paint = {"color": page.MUTED, "width": width}
-    return {"type": "scatter", "mode": "lines", "line": paint, "opacity": 0.6, "hoverinfo": "skip", "showlegend": False} | line
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "line": paint,
+        "opacity": 0.6,
+        "hoverinfo": "skip",
+        "showlegend": False,
+    } | line
 
 
 def _axes(graph: Graph, on_map: bool) -> dict[str, Any]:
@@ -163,7 +178,12 @@ def _axes(graph: Graph, on_map: bool) -> dict[str, Any]:
     ratio = 1 / max(0.1, float(np.cos(np.radians(graph.coordinates[:, 0].mean()))))
     return layout | {
         "xaxis": {"title": page.axis_title("longitude (°)"), "constrain": "domain"},
-        "yaxis": {"title": page.axis_title("latitude (°)"), "scaleanchor": "x", "scaleratio": ratio, "constrain": "domain"},
+        "yaxis": {
+            "title": page.axis_title("latitude (°)"),
+            "scaleanchor": "x",
+            "scaleratio": ratio,
+            "constrain": "domain",
+        },
     }
 
 

@@ -50,12 +50,12 @@ class Inputs:
         return self.slot[:, self.steps - 1], self.day[:, self.steps - 1]
 
     @property
-    def flat(self) -> Float[Tensor, "B N 2TC"]:
+    def flat(self) -> Float[Tensor, "B N P"]:
         """The whole window as one vector a node: values and which of them were observed."""
         return torch.cat([self.values, self.observed], dim=-1).permute(0, 2, 1, 3).flatten(2)
 
     @property
-    def flat_known(self) -> Float[Tensor, "B N 2HK"]:
+    def flat_known(self) -> Float[Tensor, "B N Q"]:
         return torch.cat([self.known, self.known_observed], dim=-1).permute(0, 2, 1, 3).flatten(2)
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from f2stnet import page
 from f2stnet.config import build
 from f2stnet.data.split import split
 from f2stnet.data.synthetic import CityConfig, city
 from f2stnet.errors import InputError
 from f2stnet.experiments.run_report import floor_figures, write_report
 from f2stnet.files import write_json
+from f2stnet.page import Html
 from f2stnet.training import configure, fit
 from f2stnet.training.fit import Listener, silent
 
@@ -53,10 +55,17 @@ def run_demo(
     main = runs[MODELS[0]]
     floor = floor_figures(main, series, split(series, main.config.window).test)
     assert floor is not None  # the city knows its truth
-    write_report(list(runs.values()), series, out / REPORT, f"F2STNet on a {series.title.lower()}", notes=[_note(keys, training)])
+    write_report(
+        list(runs.values()),
+        series,
+        out / REPORT,
+        f"F2STNet on a {series.title.lower()}",
+        remarks=_by_hand(keys, training),
+    )
     kept = ("mae", "rmse", "mape", "steps")
     tests = {
-        model: {key: run.metrics["test"][key] for key in kept} | {key: run.metrics[key] for key in ("params", "seconds")}
+        model: {key: run.metrics["test"][key] for key in kept}
+        | {key: run.metrics[key] for key in ("params", "seconds")}
         for model, run in runs.items()
     }
     floor = {key: floor[key] for key in kept}
@@ -97,9 +106,11 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _note(keys: Mapping[str, Any], training: Mapping[str, Any]) -> str:
-    chosen = [f"data.{key}={value}" for key, value in keys.items()] + [f"training.{key}={value}" for key, value in training.items()]
-    return (
-        "A short training, so that it ends in about a minute; more epochs bring it further. The same by hand: "
-        f"f2stnet train --data synthetic {' '.join(f'--set {pair}' for pair in chosen)}"
-    )
+def _by_hand(keys: Mapping[str, Any], training: Mapping[str, Any]) -> list[Html]:
+    chosen = {f"data.{key}": value for key, value in keys.items()} | {
+        f"training.{key}": value for key, value in training.items()
+    }
+    said = "A short training, so that it ends in about a minute; more epochs bring it further. The same by hand:"
+    settings = " \\\n".join(f"  --set {key}={value}" for key, value in chosen.items())
+    command = f"f2stnet train --data synthetic --model f2stnet --seed {keys['seed']} \\\n{settings}"
+    return [page.paragraph(said), page.verbatim(command)]

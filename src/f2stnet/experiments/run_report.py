@@ -10,8 +10,9 @@ import torch
 from f2stnet import page
 from f2stnet.config import to_toml
 from f2stnet.data.check import check
-from f2stnet.data.drawing import node_map
-from f2stnet.data.show import mean_level, spell
+from f2stnet.data.curves import spell
+from f2stnet.data.drawing import has_map, node_map
+from f2stnet.data.show import mean_level
 from f2stnet.data.split import Origins, split
 from f2stnet.errors import InputError
 from f2stnet.experiments import forecast_figures as figures
@@ -26,7 +27,7 @@ WORST = 10  # sensors that are listed
 
 
 def write_report(
-    runs: Sequence[Run], series: GraphSeries, path: Path, title: str = "", lead: str = "", notes: Sequence[str] = ()
+    runs: Sequence[Run], series: GraphSeries, path: Path, title: str = "", lead: str = "", remarks: Sequence[Html] = ()
 ) -> None:
     """The first run is the one that is looked at closely; the others stand beside it."""
     named = name_runs(runs)
@@ -36,16 +37,19 @@ def write_report(
     floor = floor_figures(main, series, test)
     first = next(iter(named))
     result = Page(title or f"{first} on {series.title or series.name}", lead or _lead(named, floor, series.unit))
-    result.add("Test errors", _errors(named, floor, series), *map(page.paragraph, notes))
+    result.add("Test errors", _errors(named, floor, series), *remarks)
     result.add(
         "By step, and by epoch",
         page.beside(figures.by_step(named, floor, series), figures.learning_curves(named, series.unit)),
     )
     shown = figures.pick_sensors(main, mean_level(series))
-    result.add("Forecasts against what came", *figures.forecasts(named, series, test, shown))
+    tests = {name: run.metrics["test"] for name, run in named.items() if name != first}
+    rival = best_of(tests) if tests else None
+    result.add("Forecasts against what came", *figures.forecasts(named, series, test, shown, rival))
     result.add("Error by sensor", *_by_sensor(first, main, series, floor))
     result.add("The data", _data(series))
-    result.add("Settings", *(page.fold(name, page.verbatim(to_toml(run.config.to_table()))) for name, run in named.items()))
+    settings = {name: to_toml(run.config.to_table()) for name, run in named.items()}
+    result.add("Settings", *(page.fold(name, page.verbatim(text)) for name, text in settings.items()))
     result.write(path)
 
 
@@ -107,45 +111,38 @@ def _lead(named: Mapping[str, Run], floor: Mapping[str, Any] | None, unit: str) 
     tests = {name: run.metrics["test"] for name, run in named.items()}
     best = best_of(tests)
     said = f"{best} has the lowest mean absolute error on the test part: {number(tests[best]['mae'])} {unit}".rstrip()
-    others = {name: figures for name, figures in tests.items() if name != best}
-    if others and tests[best]["mae"]:
-        second = best_of(others)
-        below = 1 - tests[best]["mae"] / others[second]["mae"]
-        said += f", {page.percent(below)} below {second}"
-    return f"{said}. No forecast can be better than {number(floor['mae'])}." if floor else f"{said}."
+    if len(tests) > 1 and tests[best]["mae"]:
+        second = best_of({name: test for name, test in tests.items() if name != best})
+        said += f", {page.percent(1 - tests[best]['mae'] / tests[second]['mae'])} below {second}"
+    limit = f" The noise floor, below which no forecast can go, is {number(floor['mae'])}." if floor else ""
+    return f"{said}.{limit}"
 
 
 def _errors(named: Mapping[str, Run], floor: Mapping[str, Any] | None, series: GraphSeries) -> Html:
     tests = {name: run.metrics["test"] for name, run in named.items()}
-    steps = list(next(iter(tests.values()))["steps"])
+    first = next(iter(named.values()))
+    steps = list(first.metrics["test"]["steps"])
     heads = ["model", "MAE", "RMSE", "MAPE %", *(f"MAE, step {step}" for step in steps), "parameters", "training s"]
 
     def cells(test: Mapping[str, Any]) -> list[float | None]:
         return [test["mae"], test["rmse"], test["mape"], *(test["steps"][step]["mae"] for step in steps)]
 
-    grid = {name: cells(test) for name, test in tests.items()}
+    grid = np.array([cells(test) for test in tests.values()], dtype=np.float64)  # None becomes NaN
+    lowest = np.where(np.isnan(grid), np.inf, grid).argmin(axis=0)
     rows = [
-        [name, *map(number, grid[name]), f"{run.metrics['params']:,}", f"{run.metrics['seconds']:,.1f}"]
+        [name, *map(number, cells(tests[name])), f"{run.metrics['params']:,}", f"{run.metrics['seconds']:,.1f}"]
         for name, run in named.items()
     ]
-    strong = {
-        (min(range(len(rows)), key=lambda row: np.inf if (x := list(grid.values())[row][column]) is None else x), column + 1)
-        for column in range(len(steps) + 3)
-    }  # fmt: skip
+    unit = f" in {series.unit}" if series.unit else ""
+    caption = f"MAE and RMSE{unit}, over all {first.config.window.horizon} forecast steps; the lowest are marked."
     if floor is not None:
         rows.append([FLOOR, *map(number, cells(floor)), "–", "–"])
-    unit = f" in {series.unit}" if series.unit else ""
-    caption = f"MAE and RMSE{unit}, over all {len(named) and _horizon(named)} forecast steps; the lowest is marked."
-    if floor is not None:
         caption += (
             " The noise floor is what a forecast that knew the true mean of every sensor would score: sensor noise"
             " alone. A forecast from the past cannot reach it, as demand and incidents to come are news to it."
         )
+    strong = {(int(row), column) for column, row in enumerate(lowest, start=1)}
     return page.table(heads, rows, caption, strong=strong, quiet=[len(named)])
-
-
-def _horizon(named: Mapping[str, Run]) -> int:
-    return next(iter(named.values())).config.window.horizon
 
 
 def _by_sensor(name: str, run: Run, series: GraphSeries, floor: Mapping[str, Any] | None) -> list[Html]:
@@ -156,9 +153,10 @@ def _by_sensor(name: str, run: Run, series: GraphSeries, floor: Mapping[str, Any
     unit = f" ({series.unit})" if series.unit else ""
     picture = node_map(
         series.graph, mae, f"MAE of {name}{unit}", f"Mean absolute error of {name} at each sensor, over the test part.",
-        "On the map" if series.graph.coordinates is not None else "On the graph", said,
+        "On the map" if has_map(series.graph) else "On the graph", said,
     )  # fmt: skip
-    worst = [place for place in np.argsort(-np.nan_to_num(mae, nan=-1.0), kind="stable")[:WORST] if np.isfinite(mae[place])]
+    known = np.flatnonzero(np.isfinite(mae))
+    worst = known[np.argsort(-mae[known], kind="stable")[:WORST]]
     heads = ["sensor", "MAE", "RMSE", "MAPE %", "mean level"] + ([f"{FLOOR}, MAE"] if floor else [])
     rows = []
     for place in worst:

@@ -33,5 +33,5 @@ class CalendarEmbedding(nn.Module):
         nn.init.xavier_uniform_(self.slot.weight)
         nn.init.xavier_uniform_(self.day.weight)
 
-    def forward(self, slot: Int[Tensor, "B"], day: Int[Tensor, "B"]) -> Float[Tensor, "B 2D"]:
+    def forward(self, slot: Int[Tensor, "B"], day: Int[Tensor, "B"]) -> Float[Tensor, "B E"]:
         return torch.cat([self.slot(slot), self.day(day)], dim=-1)

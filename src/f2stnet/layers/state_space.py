@@ -185,6 +185,26 @@ def _chunks(u: Tensor) -> list[slice]:
     return [slice(start, start + size) for start in range(0, u.shape[0], size)]
 
 
+class _Softplus(Function):
+    """log(1 + exp(x)), keeping only the result y for backward: its slope is 1 − exp(−y)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = functional.softplus(x)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return torch.exp(-y).neg_().add_(1).mul_(upstream[0])
+
+
+def softplus(x: Tensor) -> Tensor:
+    result: Tensor = _Softplus.apply(x)
+    return result
+
+
 class SelectiveStateSpace(nn.Module):
     """Algorithm 2: Δ, B and C are read off the input, then the state space runs over the steps.
 
@@ -217,10 +237,10 @@ class SelectiveStateSpace(nn.Module):
         weight = self.project.weight
         delta_b = functional.linear(z, weight[: rank + size])
         c = functional.linear(z[:, -1], weight[rank + size :])  # only the last step's C is read
-        delta = functional.softplus(self.step(delta_b[..., :rank]))
+        delta = softplus(self.step(delta_b[..., :rank]))
         return last_output(z, delta, self.a, delta_b[..., rank:], c, self.skip)
 
     def every_output(self, z: Float[Tensor, "B T N D"]) -> Float[Tensor, "B T N D"]:
         """o_1 … o_T, by the loop of Algorithm 1."""
         low, b, c = self.project(z).split([self.rank, self.size, self.size], dim=-1)
-        return scan(z, functional.softplus(self.step(low)), self.a, b, c, self.skip)
+        return scan(z, softplus(self.step(low)), self.a, b, c, self.skip)

@@ -11,15 +11,17 @@ from f2stnet.data.windows import Windows
 from f2stnet.training.losses import Loss, masked_loss
 from f2stnet.training.metrics import Tally
 
-BATCH = 256  # windows at a time where no gradient is kept
+# Windows at a time where no gradient is kept: a GPU wants large batches, a CPU ones that stay near its cache.
+BATCH = {"cuda": 256, "cpu": 32}
 
 
-@torch.no_grad()
 def forecasts(model: nn.Module, windows: Windows, origins: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Origins and their forecasts in real units, batch by batch; none is dropped or padded."""
     model.eval()
-    for batch in origins.split(BATCH):
-        yield batch, windows.to_real(model(windows.inputs(batch)).float())
+    for batch in origins.split(BATCH.get(windows.device.type, 64)):
+        with torch.no_grad():  # not around the yield: it would hold for the caller too
+            forecast = windows.to_real(model(windows.inputs(batch)).float())
+        yield batch, forecast
 
 
 def evaluate(model: nn.Module, windows: Windows, origins: Origins) -> Tally:

@@ -6,7 +6,7 @@ The division makes a coefficient (a learning rate, Huber's δ, a proximal weight
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Loss = Literal["mae", "mse", "huber"]
@@ -14,7 +14,7 @@ Loss = Literal["mae", "mse", "huber"]
 
 def masked_loss(
     kind: Loss, relative_error: Float[Tensor, "B H N Y"], observed: Bool[Tensor, "B H N Y"], delta: float = 1.0
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """The sum of the loss over observed labels, and their number."""
     size = relative_error.abs()
     match kind:

@@ -19,14 +19,14 @@ from torch.nn import functional
 from f2stnet.data import load
 from f2stnet.data.scaler import fit_scaler
 from f2stnet.data.split import split
-from f2stnet.data.windows import Windows
+from f2stnet.data.windows import Task, Windows
 from f2stnet.layers.graph_conv import Propagation
 from f2stnet.layers.mlp import ResidualMLP
 from f2stnet.layers.spectral import SpectralInput
 from f2stnet.layers.state_space import SelectiveStateSpace
 from f2stnet.models import make_model
 from f2stnet.training import configure
-from f2stnet.training.fit import adam, forecast_loss, make_task
+from f2stnet.training.trainer import adam, forecast_loss
 
 
 def plain_state_space(layer: SelectiveStateSpace, z: Tensor) -> Tensor:
@@ -86,7 +86,9 @@ def main() -> None:
     forms = {}
     for name, change in (("f2stnet", lambda model: model), ("straightforward", straightforward)):
         torch.manual_seed(0)
-        model = change(make_model("f2stnet", config.settings, make_task(series, config)))
+        model = change(
+            make_model("f2stnet", config.settings, Task.of(series, config.window.input, config.window.horizon))
+        )
         loss, count = forecast_loss(model.eval(), windows, train[:batch], "mae", 1.0)
         print(f"{name:16s} loss of the first batch without dropout: {float(loss.detach() / count):.6f}")
         parameters = list(model.train().parameters())
@@ -103,7 +105,9 @@ def main() -> None:
     medians = {name: statistics.median(seconds) for name, (_, _, seconds) in forms.items()}
     for name, (_, _, seconds) in forms.items():
         spread = (max(seconds) - min(seconds)) / medians[name]
-        print(f"{name:16s} {medians[name]:.3f} s a step (spread {spread:.0%}), {medians[name] * per_epoch:.0f} s an epoch")
+        print(
+            f"{name:16s} {medians[name]:.3f} s a step (spread {spread:.0%}), {medians[name] * per_epoch:.0f} s an epoch"
+        )
     print(f"{series.name}: {medians['straightforward'] / medians['f2stnet']:.2f} times faster")
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from small import waves
 
 import f2stnet
+from small import waves
 
 SMALL = {"training.epochs": 2, "model.width": 8, "window.input": 6, "window.horizon": 4}
 

@@ -22,7 +22,7 @@ from f2stnet.series import GraphSeries
 from f2stnet.training import configure
 from f2stnet.training import fit as train
 from f2stnet.training import run as training_run
-from f2stnet.training.fit import Listener, silent
+from f2stnet.training.trainer import Listener, silent
 
 __all__ = ["Backtest", "Run", "backtest", "fit", "free_folder", "load"]
 

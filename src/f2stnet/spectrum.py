@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from scipy.sparse.linalg import splu
 
 from f2stnet.errors import InputError

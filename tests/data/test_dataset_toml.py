@@ -190,9 +190,7 @@ def test_bad_stamps_are_refused(tmp_path: Path) -> None:
     twice = np.array([0, 5, 10, 10, 15, 20])
     assert "x.npz[time]: 1970-01-01 00:10 is there twice" in refused(folder(tmp_path, TIMED, time=twice))
     off = np.array([0, 5, 10, 12, 15, 20])
-    assert "x.npz[time], step 3: 1970-01-01 00:12 is not a whole number" in refused(
-        folder(tmp_path, TIMED, time=off)
-    )
+    assert "x.npz[time], step 3: 1970-01-01 00:12 is not a whole number" in refused(folder(tmp_path, TIMED, time=off))
     assert "time_unit = None" in refused(folder(tmp_path, without(TIMED, "time_unit"), time=twice))
 
 

@@ -17,9 +17,7 @@ SPEED = np.array([[60.0, 0.0, 50.0], [61.0, 62.0, 51.0], [62.0, 63.0, 52.0]])
 MATRIX = np.array([[1, 0.5, 0], [0.2, 1, 0], [0, 0, 1]], dtype=np.float32)
 
 
-def folder(
-    tmp_path: Path, name: str = "metr-la", frame: pd.DataFrame | None = None, graph: object = None
-) -> str:
+def folder(tmp_path: Path, name: str = "metr-la", frame: pd.DataFrame | None = None, graph: object = None) -> str:
     if frame is None:
         frame = pd.DataFrame(SPEED, index=pd.date_range("2012-03-01", periods=3, freq="5min"), columns=IDS)
     frame.to_hdf(tmp_path / f"{name}.h5", key="df", mode="w")
@@ -56,9 +54,7 @@ def test_the_graph_is_put_in_the_order_of_the_readings(tmp_path: Path) -> None:
         load("metr-la", path=folder(tmp_path, frame=frame.rename(columns={"773869": "1"})))
 
 
-@pytest.mark.parametrize(
-    "graph", [[1, 2], {"a": 1}, [IDS, {}, np.ones((2, 2))], [IDS, {}, np.full((3, 3), "x")]]
-)
+@pytest.mark.parametrize("graph", [[1, 2], {"a": 1}, [IDS, {}, np.ones((2, 2))], [IDS, {}, np.full((3, 3), "x")]])
 def test_a_graph_of_another_kind_is_refused(tmp_path: Path, graph: object) -> None:
     with pytest.raises(InputError, match=r"adj_mx\.pkl: expected a list of ids"):
         load("metr-la", path=folder(tmp_path, graph=graph))
@@ -90,9 +86,7 @@ def test_without_h5py_one_line_says_so(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"metr-la\.h5: no such file; put it there \(source: the README of GitHub"
-    ):
+    with pytest.raises(InputError, match=r"metr-la\.h5: no such file; put it there \(source: the README of GitHub"):
         load("metr-la", path=str(tmp_path))
     folder(tmp_path)
     (tmp_path / "adj_mx.pkl").unlink()

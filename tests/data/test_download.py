@@ -40,9 +40,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     (tmp_path / "www" / "graph.csv").write_bytes(b"from,to\n")
     monkeypatch.setenv("F2STNET_DATA", str(tmp_path / "home"))
     Handler.asked.clear()
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(Handler, directory=tmp_path / "www")
-    ) as serving:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=tmp_path / "www")) as serving:
         threading.Thread(target=serving.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{serving.server_port}"
         serving.shutdown()
@@ -153,9 +151,7 @@ def test_the_bar_is_drawn_on_a_terminal_only(
     assert shown.count("█") == 22
 
 
-def test_without_pooch_one_line_says_what_to_do(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pooch_one_line_says_what_to_do(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pooch", None)
     with pytest.raises(InputError, match="downloading needs the package pooch; or put http"):
         get("mine", None, table(server, tmp_path))
@@ -182,9 +178,7 @@ def test_the_ids_are_those_of_the_real_files(real_data: Path) -> None:
 def test_git_agrees(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(CONTENT)
     try:
-        found = subprocess.run(
-            ["git", "hash-object", str(tmp_path / "x")], capture_output=True, check=True, text=True
-        )
+        found = subprocess.run(["git", "hash-object", str(tmp_path / "x")], capture_output=True, check=True, text=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("no git")
     assert found.stdout.strip() == blob_id(tmp_path / "x")

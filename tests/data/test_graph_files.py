@@ -35,9 +35,7 @@ def test_the_cost_column_decides_the_weights(tmp_path: Path) -> None:
     assert guess(path)[0, 1] == pytest.approx(np.exp(-1.0))  # deviation of 100 and 300 is 100
     assert guess(path, weights="as-is")[1, 2] == 300
     path = file(tmp_path, "from,to\na,b\n")
-    with pytest.raises(
-        InputError, match=r"graph\.csv: graph weights = 'gaussian': the edge list has no cost"
-    ):
+    with pytest.raises(InputError, match=r"graph\.csv: graph weights = 'gaussian': the edge list has no cost"):
         guess(path, weights="gaussian")
 
 

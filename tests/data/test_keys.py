@@ -20,9 +20,7 @@ def test_other_codes_are_refused(entry: object) -> None:
 
 
 def test_holidays_come_as_dates_texts_and_files(tmp_path: Path) -> None:
-    (tmp_path / "days.txt").write_text(
-        "2024-12-25\n\n2024-12-26  # second day\n# 2024-01-01\n", encoding="utf-8-sig"
-    )
+    (tmp_path / "days.txt").write_text("2024-12-25\n\n2024-12-26  # second day\n# 2024-01-01\n", encoding="utf-8-sig")
     given = [date(2024, 5, 1), datetime(2024, 10, 3, 0, 0), "2024-12-25", "days.txt"]
     days = [(5, 1), (10, 3), (12, 25), (12, 26)]
     assert parse_holidays(given, tmp_path) == tuple(date(2024, month, day) for month, day in days)

@@ -35,9 +35,7 @@ def test_the_papers_period_of_pm25(tmp_path: Path) -> None:
 
 def test_temperature_and_further_variables(tmp_path: Path) -> None:
     path = folder(tmp_path)
-    found = load(
-        "knowair", path=path, target="temperature", inputs=["k_index"], known=["total_precipitation"]
-    )
+    found = load("knowair", path=path, target="temperature", inputs=["k_index"], known=["total_precipitation"])
     assert (found.targets, found.known) == (("2m_temperature",), ("total_precipitation",))
     assert found.channels == ("2m_temperature", "k_index", "total_precipitation")
     assert found.values[0, 0].tolist() == [3, 5, 12]
@@ -76,9 +74,7 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"KnowAir\.npy: no such file; put it there \(source: the README of GitHub"
-    ):
+    with pytest.raises(InputError, match=r"KnowAir\.npy: no such file; put it there \(source: the README of GitHub"):
         load("knowair", path=str(tmp_path))
 
 

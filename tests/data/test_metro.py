@@ -152,9 +152,7 @@ def test_code_in_the_release_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_broken_archive_and_a_missing_one_are_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"data\.tar\.gz: no such file; put it there \(f2stnet data get hzmetro\)"
-    ):
+    with pytest.raises(InputError, match=r"data\.tar\.gz: no such file; put it there \(f2stnet data get hzmetro\)"):
         load("hzmetro", path=str(tmp_path))
     (tmp_path / "data.tar.gz").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"data\.tar\.gz: not a readable archive"):

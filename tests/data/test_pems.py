@@ -61,9 +61,7 @@ def test_real_ids_are_mapped_by_the_text_beside(tmp_path: Path) -> None:
         load("pems03", path=str(tmp_path))
 
 
-def test_files_lie_in_the_data_folder_or_in_the_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_lie_in_the_data_folder_or_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("F2STNET_CACHE", str(tmp_path / "cache"))
     folder(tmp_path / "cache" / "data" / "pems04")
     assert len(load("pems04")) == 4
@@ -81,9 +79,7 @@ def test_a_missing_file_is_named_with_its_place_and_the_command(
         load("pems04")
     place = tmp_path / "pems04" / "pems04.npz"
     assert str(wrong.value) == f"{place}: no such file; put it there (f2stnet data get pems04)"
-    with pytest.raises(
-        InputError, match=r"pems07\.npz: no such file; put it there \(source: the STSGCN release"
-    ):
+    with pytest.raises(InputError, match=r"pems07\.npz: no such file; put it there \(source: the STSGCN release"):
         load("pems07")
     folder(tmp_path / "pems04").joinpath("distance.csv").unlink()
     with pytest.raises(InputError, match=r"distance\.csv: no such file \(or pems04\.csv\)"):
@@ -99,12 +95,8 @@ def test_a_file_of_another_shape_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-@pytest.mark.parametrize(
-    ("name", "steps", "sensors", "edges"), [("pems04", 694, 307, 340), ("pems08", 1282, 170, 274)]
-)
-def test_the_real_heads_load(
-    real_data: Path, tmp_path: Path, name: str, steps: int, sensors: int, edges: int
-) -> None:
+@pytest.mark.parametrize(("name", "steps", "sensors", "edges"), [("pems04", 694, 307, 340), ("pems08", 1282, 170, 274)])
+def test_the_real_heads_load(real_data: Path, tmp_path: Path, name: str, steps: int, sensors: int, edges: int) -> None:
     source = real_data / f"{name}_partial"
     (tmp_path / f"{name}.npz").symlink_to(source / f"{name}_head_3ch.npz")
     (tmp_path / "distance.csv").symlink_to(source / "distance.csv")

@@ -57,9 +57,7 @@ def test_arrays_containers_and_dates_come_back_as_they_were(protocol: int) -> No
         assert back[key] == held[key]
 
 
-@given(
-    arrays(st.sampled_from([np.int8, np.uint16, np.int64, np.float32, np.float64]), array_shapes(max_dims=4))
-)
+@given(arrays(st.sampled_from([np.int8, np.uint16, np.int64, np.float32, np.float64]), array_shapes(max_dims=4)))
 def test_any_array_of_numbers_comes_back(array: np.ndarray) -> None:
     back = through(array, 2)
     assert back.dtype == array.dtype
@@ -166,9 +164,7 @@ def test_forged_flags_of_a_dtype_do_not_count() -> None:
     assert back.tolist() == [1.5]
 
 
-@pytest.mark.parametrize(
-    "raw", [b"P1\n.", b"(i__builtin__\nset\n.", b"\x80\x05\x96\xff\xff\xff\xff\x00\x00\x00\x00."]
-)
+@pytest.mark.parametrize("raw", [b"P1\n.", b"(i__builtin__\nset\n.", b"\x80\x05\x96\xff\xff\xff\xff\x00\x00\x00\x00."])
 def test_opcodes_that_no_array_needs_are_not_read(raw: bytes) -> None:
     with pytest.raises(InputError, match="not a readable pickle"):
         read_pickle(raw, "x.pkl")

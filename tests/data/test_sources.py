@@ -57,9 +57,7 @@ def test_a_path_is_a_folder_a_toml_or_a_table(tmp_path: Path) -> None:
 
 
 def test_what_is_none_of_these_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match="data 'pems4': neither a known data set nor a file; did you mean 'pems04'"
-    ):
+    with pytest.raises(InputError, match="data 'pems4': neither a known data set nor a file; did you mean 'pems04'"):
         resolve("pems4", {})
     with pytest.raises(InputError, match="nor a file; known: hzmetro, knowair"):
         resolve("no/such/file.csv", {})

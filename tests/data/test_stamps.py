@@ -178,10 +178,7 @@ def test_an_unknown_zone_is_refused() -> None:
 
 
 def test_the_step_is_the_most_common_distance_and_the_shorter_of_equals() -> None:
-    assert (
-        guess_step(stamps("2024-01-01T00:00", "2024-01-01T00:05", "2024-01-01T00:10", "2024-01-01T01:00"))
-        == 300
-    )
+    assert guess_step(stamps("2024-01-01T00:00", "2024-01-01T00:05", "2024-01-01T00:10", "2024-01-01T01:00")) == 300
     assert guess_step(stamps("2024-01-01T00:00", "2024-01-01T00:10", "2024-01-01T00:15")) == 300
     assert guess_step(stamps("2024-01-01")) is None
 

@@ -64,9 +64,7 @@ def test_channels_targets_and_known(tmp_path: Path) -> None:
     assert (found.targets, found.known) == (("flow",), ("speed",))
     assert series(tmp_path, LONG, channels=["speed"]).channels == ("speed",)
     assert series(tmp_path, LONG, targets=["speed"]).targets == ("speed",)
-    assert "x.csv: target channel 'flaw' is not in the data: flow, speed" in refused(
-        tmp_path, LONG, targets=["flaw"]
-    )
+    assert "x.csv: target channel 'flaw' is not in the data: flow, speed" in refused(tmp_path, LONG, targets=["flaw"])
     assert "no column 'flaw'; did you mean 'flow'" in refused(tmp_path, LONG, channels=["flaw"])
 
 
@@ -104,9 +102,7 @@ def test_columns_are_found_by_name_or_by_key(tmp_path: Path) -> None:
 def test_a_wide_sensor_may_be_called_id(tmp_path: Path) -> None:
     text = WIDE.replace("s1", "id")
     assert series(tmp_path, text, layout="wide").nodes == ("id", "s2")
-    assert "sensor is given, which the wide layout has not" in refused(
-        tmp_path, text, layout="wide", sensor="id"
-    )
+    assert "sensor is given, which the wide layout has not" in refused(tmp_path, text, layout="wide", sensor="id")
 
 
 def test_an_index_written_by_pandas_is_the_time(tmp_path: Path) -> None:
@@ -165,9 +161,7 @@ def test_the_same_time_twice_is_refused_with_both_rows(tmp_path: Path) -> None:
 
 
 def test_a_text_cell_is_refused_with_file_row_column_and_text(tmp_path: Path) -> None:
-    assert (
-        refused(tmp_path, WIDE.replace("30", "broken")) == "x.csv, row 4, column 's2': 'broken' is no number"
-    )
+    assert refused(tmp_path, WIDE.replace("30", "broken")) == "x.csv, row 4, column 's2': 'broken' is no number"
     assert refused(tmp_path, LONG.replace("52", "?")) == "x.csv, row 5, column 'speed': '?' is no number"
 
 
@@ -205,9 +199,7 @@ def test_empty_lines_are_no_rows(tmp_path: Path) -> None:
 
 
 def test_a_row_without_sensor_is_refused(tmp_path: Path) -> None:
-    assert refused(tmp_path, LONG + "2024-01-01 00:15,,6,60\n").startswith(
-        "x.csv, row 7, column 'sensor': is empty"
-    )
+    assert refused(tmp_path, LONG + "2024-01-01 00:15,,6,60\n").startswith("x.csv, row 7, column 'sensor': is empty")
 
 
 def test_one_row_needs_a_step(tmp_path: Path) -> None:
@@ -251,14 +243,10 @@ def test_local_times_go_through_the_change_of_clocks(tmp_path: Path) -> None:
     assert found.values.ravel().tolist() == [0, 1, 2, 3]
     assert found.start == np.datetime64("2024-10-26T23:00")
     assert "clocks go back" in refused(tmp_path, wide)
-    long = "time,sensor,v\n" + "".join(
-        f"2024-10-27 {hour},{s},{i}\n" for i, hour in enumerate(hours) for s in "ab"
-    )
+    long = "time,sensor,v\n" + "".join(f"2024-10-27 {hour},{s},{i}\n" for i, hour in enumerate(hours) for s in "ab")
     assert series(tmp_path, long, zone="Europe/Berlin").values[:, 1, 0].tolist() == [0, 1, 2, 3]
     skipped = "time,s1\n2024-03-31 01:00,1\n2024-03-31 02:00,2\n"
-    assert refused(tmp_path, skipped, zone="Europe/Berlin").startswith(
-        "x.csv: 2024-03-31 02:00:00 does not exist"
-    )
+    assert refused(tmp_path, skipped, zone="Europe/Berlin").startswith("x.csv: 2024-03-31 02:00:00 does not exist")
     assert "unknown time zone 'Berlin'" in refused(tmp_path, WIDE, zone="Berlin")
 
 
@@ -278,20 +266,14 @@ def test_a_graph_beside_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert series(tmp_path, WIDE, graph="mine.csv").graph.edge_count == 1
     assert "none.csv: no such file" in refused(tmp_path, WIDE, graph="none.csv")
     (tmp_path / "roads.csv").write_text("from,to\ns1,s9\n")
-    assert refused(tmp_path, WIDE, graph="roads.csv").startswith(
-        "roads.csv, row 2: sensor 's9' is not in the data"
-    )
+    assert refused(tmp_path, WIDE, graph="roads.csv").startswith("roads.csv, row 2: sensor 's9' is not in the data")
 
 
 @given(st.data())
-def test_wide_and_long_agree_on_any_readings(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_wide_and_long_agree_on_any_readings(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     steps, count = data.draw(st.integers(2, 6)), data.draw(st.integers(1, 4))
     cell = st.one_of(st.none(), st.integers(-1000, 1000))
-    cells = data.draw(
-        st.lists(st.lists(cell, min_size=count, max_size=count), min_size=steps, max_size=steps)
-    )
+    cells = data.draw(st.lists(st.lists(cell, min_size=count, max_size=count), min_size=steps, max_size=steps))
     folder = tmp_path_factory.mktemp("agree")
     wide = ["time," + ",".join(f"n{i}" for i in range(count))]
     long = ["time,sensor,v"]
@@ -346,9 +328,7 @@ def test_a_sensor_that_is_not_in_the_recent_file_is_missing_and_noted(tmp_path: 
 
 
 def test_an_unknown_sensor_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"recent\.csv: sensor 's12' is not one the model knows; did you mean"
-    ):
+    with pytest.raises(InputError, match=r"recent\.csv: sensor 's12' is not one the model knows; did you mean"):
         recent(tmp_path, "time,s1,s12\n2024-02-01 08:00,20,1\n", template(tmp_path))
 
 

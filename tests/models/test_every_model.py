@@ -6,12 +6,12 @@ import torch
 
 from f2stnet.data.scaler import fit_scaler
 from f2stnet.data.split import WindowConfig, split
-from f2stnet.data.windows import Windows
+from f2stnet.data.windows import Task, Windows
 from f2stnet.graph import from_edges
 from f2stnet.models import Prepares, make_model, models
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure
-from f2stnet.training.fit import forecast_loss, make_task
+from f2stnet.training.trainer import forecast_loss
 from small import chain, waves
 
 NAMES = sorted(models)
@@ -23,7 +23,7 @@ def ready(name: str, series: GraphSeries) -> tuple[torch.nn.Module, Windows, np.
     config = configure(name, sections={"window": {"input": 6, "horizon": 4}})
     parts = split(series, WindowConfig(6, 4))
     windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4)
-    model = make_model(name, config.settings, make_task(series, config)).eval()
+    model = make_model(name, config.settings, Task.of(series, config.window.input, config.window.horizon)).eval()
     if isinstance(model, Prepares):
         model.prepare(windows, parts.train)
     return model, windows, parts.train
@@ -93,7 +93,7 @@ def test_loaded_weights_give_the_same_forecast(name: str) -> None:
     model, windows, train = ready(name, series)
     torch.manual_seed(1)
     config = configure(name, sections={"window": {"input": 6, "horizon": 4}})
-    twin = make_model(name, config.settings, make_task(series, config)).eval()
+    twin = make_model(name, config.settings, Task.of(series, config.window.input, config.window.horizon)).eval()
     twin.load_state_dict(model.state_dict())
     inputs = windows.inputs(torch.as_tensor(train[:5]))
     with torch.no_grad():

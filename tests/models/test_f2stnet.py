@@ -24,16 +24,8 @@ def inputs_of(series: GraphSeries, count: int = 4) -> Inputs:
     return windows.inputs(torch.as_tensor(parts.train[:count]))
 
 
-def task_of(series: GraphSeries, steps: int = 6, horizon: int = 4) -> Task:
-    return Task(
-        steps,
-        horizon,
-        len(series.channels),
-        series.target_index,
-        series.known_index,
-        series.slots_per_day,
-        series.graph,
-    )
+def task_of(series: GraphSeries) -> Task:
+    return Task.of(series, 6, 4)
 
 
 def uneven(nodes: int = 6, seed: int = 3) -> Graph:

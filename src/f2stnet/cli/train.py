@@ -62,5 +62,7 @@ def train(
     if as_json:
         print(json.dumps(run.metrics))
         return
-    console.print_errors(console.step_rows(run.metrics["test"]), f"{config.model} on {series.name}, test part", series.unit)
+    console.print_errors(
+        console.step_rows(run.metrics["test"]), f"{config.model} on {series.name}, test part", series.unit
+    )
     console.out.print(f"{out / 'metrics.json'}", soft_wrap=True)

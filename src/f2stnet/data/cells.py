@@ -51,9 +51,7 @@ class CellsConfig:
         require(self.start is None or self.step is not None, "start is given without step")
         require(self.start is None or self.time is None, "start and time are given, expected one of them")
         require(self.start is None or self.layout != "long", "the long layout needs times, not a start")
-        require(
-            self.sensor is None or self.layout != "wide", "sensor is given, which the wide layout has not"
-        )
+        require(self.sensor is None or self.layout != "wide", "sensor is given, which the wide layout has not")
 
 
 @dataclass(frozen=True)
@@ -121,9 +119,7 @@ def _time_column(table: Tabular, config: CellsConfig) -> str | None:
         return table.columns[table.place(config.time)]
     found = table.find(TIMES)
     if len(found) > 1:
-        raise InputError(
-            f"{table.path}: columns {found[0]!r} and {found[1]!r} could both be times; the key time tells"
-        )
+        raise InputError(f"{table.path}: columns {found[0]!r} and {found[1]!r} could both be times; the key time tells")
     if not found and table.columns[0]:
         shown = ", ".join(table.columns[:8])
         raise InputError(f"{table.path}: columns {shown}: no 'time'; the key time names the column of times")

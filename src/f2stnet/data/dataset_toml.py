@@ -181,15 +181,12 @@ def _stamps(path: Path, how: DatasetConfig, steps: int) -> Stamps:
     return Stamps(written, written if counts_of_utc else None)
 
 
-def _names(
-    path: Path, kind: str, given: tuple[str, ...] | None, key: str | None, count: int
-) -> tuple[str, ...] | None:
+def _names(path: Path, kind: str, given: tuple[str, ...] | None, key: str | None, count: int) -> tuple[str, ...] | None:
     """Names from the file itself or from an array beside the values."""
     if key is not None:
         array: Shaped[np.ndarray, "..."] = read_array(path, key)
         texts = [
-            name.decode(errors="replace") if isinstance(name, bytes) else str(name)
-            for name in array.ravel().tolist()
+            name.decode(errors="replace") if isinstance(name, bytes) else str(name) for name in array.ravel().tolist()
         ]
         given = tuple(texts)
     if given is None:

@@ -80,9 +80,7 @@ def read_frame(path: Path) -> tuple[np.ndarray, tuple[str, ...], np.ndarray]:
     if names.dtype.kind not in "SUiu" or not kind.startswith("datetime64") or times.dtype.kind != "i":
         raise InputError(f"{path}: expected sensors as columns and times as rows")
     if cells.dtype.kind not in "iuf" or cells.shape != (len(times), len(names)):
-        raise InputError(
-            f"{path}: cells are {cells.dtype} {list(cells.shape)}, expected numbers of the table's shape"
-        )
+        raise InputError(f"{path}: cells are {cells.dtype} {list(cells.shape)}, expected numbers of the table's shape")
     unit = kind[len("datetime64") :].strip("[]") or "ns"
     stamps = whole_seconds(times.astype(f"datetime64[{unit}]"), lambda i: f"{path}, record {i}")
     texts = tuple(name.decode() if isinstance(name, bytes) else str(name) for name in names.tolist())

@@ -47,11 +47,7 @@ class Bar:
         if sys.stderr.isatty():
             share = min(self.done / self.total, 1.0) if self.total else 0.0
             filled = "█" * round(30 * share)
-            size = (
-                f"{self.done / 1e6:.1f} of {self.total / 1e6:.1f} MB"
-                if self.total
-                else f"{self.done / 1e6:.1f} MB"
-            )
+            size = f"{self.done / 1e6:.1f} of {self.total / 1e6:.1f} MB" if self.total else f"{self.done / 1e6:.1f} MB"
             print(f"\r{self.name:<14} {filled:<30} {size}", end="", file=sys.stderr, flush=True)
 
 
@@ -69,9 +65,7 @@ def get(
         if there is None or (file.blob is not None and blob_id(there) != file.blob):
             there = folders(name)[0] / file.name
             if file.blob is None:
-                raise InputError(
-                    f"{there}: no checked source is known for this file; put it there ({file.origin})"
-                )
+                raise InputError(f"{there}: no checked source is known for this file; put it there ({file.origin})")
             _fetch(file, there, progress)
         paths.append(there)
     return paths
@@ -90,9 +84,7 @@ def _fetch(file: PublicFile, target: Path, progress: Callable[[str], Progress] |
         pooch.HTTPDownloader(progressbar=bar or False, timeout=PATIENCE)(file.origin, str(temporary), None)
         found = blob_id(temporary)
         if found != file.blob:
-            raise InputError(
-                f"{file.origin}: came with the git blob id {found}, expected {file.blob}; nothing is kept"
-            )
+            raise InputError(f"{file.origin}: came with the git blob id {found}, expected {file.blob}; nothing is kept")
 
     try:
         write_atomically(target, write)

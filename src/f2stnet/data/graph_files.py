@@ -115,9 +115,7 @@ def coordinates(path: Path, nodes: Sequence[str], config: GraphConfig) -> Graph:
     if path.suffix == ".npz":
         lat, lon = read_numbers(path, config.lat), read_numbers(path, config.lon)
         if lat.shape != lon.shape or lat.ndim != 1:
-            raise InputError(
-                f"{path}: latitudes {list(lat.shape)} and longitudes {list(lon.shape)} do not pair"
-            )
+            raise InputError(f"{path}: latitudes {list(lat.shape)} and longitudes {list(lon.shape)} do not pair")
         places = np.stack([lat, lon], axis=1).astype(np.float64)
         with naming(path):
             return from_coordinates(places, nodes, config.neighbours, weights)

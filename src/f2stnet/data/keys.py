@@ -76,9 +76,7 @@ def parse_hours(pair: tuple[str, str] | None) -> tuple[int, int] | None:
     return begin, end
 
 
-def observed(
-    values: np.ndarray, missing: tuple[float, ...]
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+def observed(values: np.ndarray, missing: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     """`observe`, and a note where infinite numbers became missing ones."""
     with np.errstate(over="ignore"):  # a number beyond float32 counts as infinite
         numbers = np.asarray(values).astype(np.float32)

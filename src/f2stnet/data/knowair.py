@@ -81,19 +81,13 @@ def read_knowair(config: KnowairConfig) -> GraphSeries:
     cities = locate("knowair", ["city.txt"], config.path)
     data = read_numbers(path, in_place=True)
     if data.ndim != 3 or data.shape[2] != len(VARIABLES):
-        raise InputError(
-            f"{path}: has the shape {list(data.shape)}, expected [steps, cities, {len(VARIABLES)}]"
-        )
+        raise InputError(f"{path}: has the shape {list(data.shape)}, expected [steps, cities, {len(VARIABLES)}]")
     begin, end = 0, len(data)
     if (chosen := days(config.period)) is not None:
-        begin, end = (
-            int((day - FIRST) / timedelta(seconds=STEP)) for day in (chosen[0], chosen[1] + timedelta(1))
-        )
+        begin, end = (int((day - FIRST) / timedelta(seconds=STEP)) for day in (chosen[0], chosen[1] + timedelta(1)))
     if not 0 <= begin < end <= len(data):
         last = FIRST + timedelta(seconds=STEP * len(data) - 1)
-        raise InputError(
-            f"{path}: covers {FIRST} to {last}, period asks for {config.period[0]} to {config.period[-1]}"
-        )
+        raise InputError(f"{path}: covers {FIRST} to {last}, period asks for {config.period[0]} to {config.period[-1]}")
     target = TARGETS[config.target]
     channels = tuple(dict.fromkeys((target, *config.inputs, *config.known)))
     part = data[begin:end][:, :, [VARIABLES.index(channel) for channel in channels]]
@@ -126,9 +120,7 @@ def _graph(path: Path, config: KnowairConfig, count: int) -> Graph:
         try:
             index, name, lon, lat = int(cells[0]), cells[1], float(cells[2]), float(cells[3])
         except (ValueError, IndexError):
-            raise InputError(
-                f"{path}, row {row}: {line!r}, expected 'index name longitude latitude'"
-            ) from None
+            raise InputError(f"{path}, row {row}: {line!r}, expected 'index name longitude latitude'") from None
         if index != len(names):
             raise InputError(f"{path}, row {row}: city {index}, expected {len(names)}")
         names.append(name)

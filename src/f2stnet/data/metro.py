@@ -99,13 +99,9 @@ def _windows(part: str, source: Path, held: Any) -> tuple[np.ndarray, np.ndarray
     for key in ("x", "y"):
         readings, stamps = np.asarray(held[key]), np.asarray(held[f"{key}time"])
         if readings.dtype.kind not in "iuf" or readings.ndim != 4 or readings.shape[3] != 2:
-            raise InputError(
-                f"{where}: {key} is {readings.dtype} {list(readings.shape)}, expected [windows, 4, N, 2]"
-            )
+            raise InputError(f"{where}: {key} is {readings.dtype} {list(readings.shape)}, expected [windows, 4, N, 2]")
         if stamps.shape != readings.shape[:2]:
-            raise InputError(
-                f"{where}: {key}time has the shape {list(stamps.shape)}, {key} {list(readings.shape)}"
-            )
+            raise InputError(f"{where}: {key}time has the shape {list(stamps.shape)}, {key} {list(readings.shape)}")
         try:
             moments = stamps.astype("datetime64[us]").ravel()
         except (ValueError, TypeError):

@@ -34,9 +34,7 @@ PUBLIC: dict[str, tuple[PublicFile, ...]] = {
     ),
     "pems04": (
         PublicFile("pems04.npz", f"{_ASTGCN}/PEMS04/pems04.npz", "a1a39eac4b86963b1ac22874fd1cc693eb642cd2"),
-        PublicFile(
-            "distance.csv", f"{_ASTGCN}/PEMS04/distance.csv", "2569623e29fa9685ae230246a20f31741ee6cf01"
-        ),
+        PublicFile("distance.csv", f"{_ASTGCN}/PEMS04/distance.csv", "2569623e29fa9685ae230246a20f31741ee6cf01"),
     ),
     "pems07": (
         PublicFile("pems07.npz", "the STSGCN release, PEMS07.npz"),
@@ -44,9 +42,7 @@ PUBLIC: dict[str, tuple[PublicFile, ...]] = {
     ),
     "pems08": (
         PublicFile("pems08.npz", f"{_ASTGCN}/PEMS08/pems08.npz", "f5f3e84a00417573aa8487fe1e9e8cd13c6026c8"),
-        PublicFile(
-            "distance.csv", f"{_ASTGCN}/PEMS08/distance.csv", "cf11bea3ff4229d2d900fdcf1085828d25429c88"
-        ),
+        PublicFile("distance.csv", f"{_ASTGCN}/PEMS08/distance.csv", "cf11bea3ff4229d2d900fdcf1085828d25429c88"),
     ),
     "metr-la": (
         PublicFile("adj_mx.pkl", f"{_DCRNN}/adj_mx.pkl", "a15a5904a83e7f13fe94d32fcd45c00f163ffd97"),
@@ -56,12 +52,8 @@ PUBLIC: dict[str, tuple[PublicFile, ...]] = {
         PublicFile("adj_mx_bay.pkl", f"{_DCRNN}/adj_mx_bay.pkl", "6651951a08ab101c818b1f27ba9a908d3ad56539"),
         PublicFile("pems-bay.h5", "the README of GitHub liyaguang/DCRNN links it"),
     ),
-    "hzmetro": (
-        PublicFile("data.tar.gz", f"{_PVCGN}/data.tar.gz", "f3d2db18671c9f9adc031e25b201d72d83c4d796"),
-    ),
-    "shmetro": (
-        PublicFile("data.tar.gz", f"{_PVCGN}/data.tar.gz", "f3d2db18671c9f9adc031e25b201d72d83c4d796"),
-    ),
+    "hzmetro": (PublicFile("data.tar.gz", f"{_PVCGN}/data.tar.gz", "f3d2db18671c9f9adc031e25b201d72d83c4d796"),),
+    "shmetro": (PublicFile("data.tar.gz", f"{_PVCGN}/data.tar.gz", "f3d2db18671c9f9adc031e25b201d72d83c4d796"),),
     "knowair": (
         PublicFile("city.txt", f"{_PM25_GNN}/city.txt", "c37e481ea7d95c5f068b67eb02b37532cafeb1ca"),
         PublicFile("KnowAir.npy", "the README of GitHub shuowang-ai/PM2.5-GNN links it"),

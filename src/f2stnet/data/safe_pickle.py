@@ -164,9 +164,7 @@ _NEEDLESS = b"".join(
 class _Unpickler(pickle._Unpickler):
     """The one written in Python: that in C allocates what a pickle tells it to, before it looks."""
 
-    dispatch: ClassVar = {
-        code: step for code, step in pickle._Unpickler.dispatch.items() if code not in _NEEDLESS
-    }
+    dispatch: ClassVar = {code: step for code, step in pickle._Unpickler.dispatch.items() if code not in _NEEDLESS}
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _ADMITTED:

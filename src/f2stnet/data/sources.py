@@ -30,9 +30,7 @@ sources.register("synthetic", CityConfig(), "a made-up city whose rules are know
 for _set in SETS:
     _summary = f"{_set.name.replace('pems', 'PeMS')}, traffic flow, {_set.sensors} sensors, 5 min"
     sources.register(_set.name, PemsConfig(), _summary)(partial(read_pems, _set))
-sources.register("metr-la", DcrnnConfig(), "METR-LA, traffic speed, 207 sensors, 5 min")(
-    partial(read_dcrnn, "metr-la")
-)
+sources.register("metr-la", DcrnnConfig(), "METR-LA, traffic speed, 207 sensors, 5 min")(partial(read_dcrnn, "metr-la"))
 sources.register("pems-bay", DcrnnConfig(), "PEMS-BAY, traffic speed, 325 sensors, 5 min")(
     partial(read_dcrnn, "pems-bay")
 )
@@ -42,13 +40,9 @@ sources.register("hzmetro", MetroConfig(), "Hangzhou metro, entries and exits, 8
 sources.register("shmetro", MetroConfig(), "Shanghai metro, entries and exits, 288 stations, 15 min")(
     partial(read_metro, "shmetro")
 )
-sources.register("knowair", KnowairConfig(), "KnowAir, PM2.5 or temperature of 184 Chinese cities, 3 h")(
-    read_knowair
-)
+sources.register("knowair", KnowairConfig(), "KnowAir, PM2.5 or temperature of 184 Chinese cities, 3 h")(read_knowair)
 
-formats.register("dataset.toml", DatasetConfig(), "arrays or tables that a dataset.toml describes")(
-    read_dataset
-)
+formats.register("dataset.toml", DatasetConfig(), "arrays or tables that a dataset.toml describes")(read_dataset)
 formats.register("table", TableConfig(), "a .csv, .csv.gz or .parquet of readings, wide or long")(read_table)
 
 
@@ -61,9 +55,7 @@ class Source:
     config: Any
 
     def load(self) -> GraphSeries:
-        series = (
-            self.entry.make(self.config) if self.path is None else self.entry.make(self.path, self.config)
-        )
+        series = self.entry.make(self.config) if self.path is None else self.entry.make(self.path, self.config)
         assert isinstance(series, GraphSeries)
         return series
 
@@ -89,9 +81,7 @@ def _format(path: Path) -> str:
             return "dataset.toml"
         raise InputError(f"{path}: a folder without dataset.toml")
     if not path.exists():
-        raise InputError(
-            f"data {str(path)!r}: neither a known data set nor a file{did_you_mean(str(path), sources)}"
-        )
+        raise InputError(f"data {str(path)!r}: neither a known data set nor a file{did_you_mean(str(path), sources)}")
     if path.suffix == ".toml":
         return "dataset.toml"
     if is_table(path):

@@ -46,9 +46,7 @@ def parse_stamps(texts: Sequence[str], place: Place, time_format: str | None = N
             other = "" if time_format else "; the key time_format describes another way of writing"
             raise InputError(f"{place(i)}: {text!r} is no time in {way}{other}")
         if moments and (moment.tzinfo is None) != (moments[0].tzinfo is None):
-            raise InputError(
-                f"{place(i)}: {text!r} and {texts[0]!r} ({place(0)}): only one has an offset from UTC"
-            )
+            raise InputError(f"{place(i)}: {text!r} and {texts[0]!r} ({place(0)}): only one has an offset from UTC")
         moments.append(moment)
     written = np.array([moment.replace(tzinfo=None) for moment in moments], dtype="datetime64[us]")
     clock = whole_seconds(written, place)

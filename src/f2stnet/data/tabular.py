@@ -178,9 +178,7 @@ def _refuse_width(path: Path, row: int, found: int, expected: int) -> None:
 def _checked(path: Path, columns: list[str]) -> tuple[str, ...]:
     for place, column in enumerate(columns):
         if column in columns[:place]:
-            raise InputError(
-                f"{path}: columns {columns.index(column) + 1} and {place + 1} are both named {column!r}"
-            )
+            raise InputError(f"{path}: columns {columns.index(column) + 1} and {place + 1} are both named {column!r}")
         if not column and place:
             raise InputError(f"{path}: column {place + 1} has no name")
     return tuple(columns)

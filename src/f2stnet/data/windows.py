@@ -24,6 +24,11 @@ class Task:
     slots_per_day: int
     graph: Graph
 
+    @classmethod
+    def of(cls, series: GraphSeries, input_steps: int, horizon: int) -> "Task":
+        channels, slots = len(series.channels), series.slots_per_day
+        return cls(input_steps, horizon, channels, series.target_index, series.known_index, slots, series.graph)
+
     @property
     def nodes(self) -> int:
         return len(self.graph)

@@ -17,7 +17,7 @@ from f2stnet.experiments.run_report import floor_figures, write_report
 from f2stnet.files import write_json
 from f2stnet.page import Html
 from f2stnet.training import configure, fit
-from f2stnet.training.fit import Listener, silent
+from f2stnet.training.trainer import Listener, silent
 
 MODELS = ("f2stnet", "stid", "linear", "historical-average", "last-value")
 # Chosen so that all of it takes about a minute on two cores.

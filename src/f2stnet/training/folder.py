@@ -73,7 +73,9 @@ class RunFolder:
         scaler = Scaler(np.array(card.pop("mean")), np.array(card.pop("deviation")))
         digest = card.pop("digest")
         card["holidays"] = [date.fromisoformat(day) for day in card["holidays"]]
-        fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in card.items()}
+        fields: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in card.items()
+        }
         nothing = np.zeros((0, len(graph), len(fields["channels"])), dtype=np.float32)
         fields["start"] = np.datetime64(str(fields["start"]), "s")
         return GraphSeries(values=nothing, mask=nothing.astype(bool), graph=graph, **fields), scaler, digest

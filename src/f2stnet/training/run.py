@@ -37,16 +37,7 @@ class Run:
         place = RunFolder(Path(folder))
         config = place.config()
         template, scaler, _ = place.template()
-        window = config.window
-        task = Task(
-            window.input,
-            window.horizon,
-            len(template.channels),
-            template.target_index,
-            template.known_index,
-            template.slots_per_day,
-            template.graph,
-        )
+        task = Task.of(template, config.window.input, config.window.horizon)
         model = make_model(config.model, config.settings, task)
         weights = place.best()
         try:

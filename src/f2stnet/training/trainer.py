@@ -1,0 +1,173 @@
+"""One model being trained: Adam, the best validation checkpoint, early stop.
+
+All randomness of an epoch comes from (seed, epoch), so a run that was killed and resumed ends with the numbers of
+one that was not.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from f2stnet.data.split import Parts
+from f2stnet.data.windows import Windows
+from f2stnet.errors import InputError
+from f2stnet.training.capture import CapturedStep
+from f2stnet.training.evaluate import validation_loss
+from f2stnet.training.folder import Progress, RunFolder
+from f2stnet.training.losses import Loss, masked_loss
+from f2stnet.training.precision import working_precision
+from f2stnet.training.settings import TrainingConfig
+
+Listener = Callable[[str, dict[str, Any]], None]  # hears 'start', 'batch', 'epoch', 'end' with their facts
+
+
+def silent(event: str, facts: dict[str, Any]) -> None:
+    """A listener for those who don't want to hear."""
+
+
+class Trainer:
+    """One model, its optimiser and where it stands."""
+
+    def __init__(
+        self, model: nn.Module, windows: Windows, parts: Parts, config: TrainingConfig, seed: int, place: RunFolder
+    ) -> None:
+        self.model, self.windows, self.config, self.seed, self.place = model, windows, config, seed, place
+        self.train = torch.as_tensor(parts.train, device=windows.device)
+        self.validation = torch.as_tensor(parts.validation, device=windows.device)
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.progress = Progress()
+        self.optimiser = adam(self.parameters, config, windows.device)
+        self.total = torch.zeros(2, dtype=torch.float64, device=windows.device)  # loss and labels of the epoch
+        self.captured: CapturedStep | None = None
+
+    def run(self, listen: Listener) -> Progress:
+        while not self.progress.finished:
+            began, epoch = time.perf_counter(), self.progress.epoch + 1
+            rate = self._set_rate(epoch)
+            with working_precision(self.config.precision, self.windows.device):
+                train_loss = self._epoch(epoch, listen)
+                loss, mae = validation_loss(
+                    self.model, self.windows, self.validation, self.config.loss, self.config.huber_delta
+                )
+            if not np.isfinite(train_loss) or not np.isfinite(loss):
+                raise InputError(
+                    f"epoch {epoch}: the loss is {train_loss if not np.isfinite(train_loss) else loss}; "
+                    "training diverged. Try a lower training.learning_rate"
+                )
+            improved = self._advance(epoch, loss, time.perf_counter() - began)
+            line = {
+                "epoch": epoch,
+                "train_loss": train_loss,
+                "validation_loss": loss,
+                "validation_mae": mae,
+                "learning_rate": rate,
+                "best_epoch": self.progress.best_epoch,
+                "seconds": round(time.perf_counter() - began, 3),
+            }
+            if improved:
+                self.place.save_best(self.model.state_dict())
+            self.place.append_log(line)
+            self.place.save_last(self._state(), self.progress)
+            listen("epoch", line | {"improved": improved, "of": self.config.epochs})
+        return self.progress
+
+    def take_up(self) -> None:
+        """Go on where the folder says this run was."""
+        found = self.place.last()
+        if found is None:
+            self.place.cut_log(0)
+            return
+        tensors, self.progress = found
+        self.progress.finished = self._is_finished()
+        self.place.cut_log(self.progress.epoch)
+        self.model.load_state_dict(_under("model.", tensors))
+        state = {
+            index: {key: tensors[f"optimiser.{index}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
+            for index in range(len(self.parameters))
+            if f"optimiser.{index}.step" in tensors
+        }
+        self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": state})
+
+    def _epoch(self, epoch: int, listen: Listener) -> float:
+        """One pass over the training windows in the order that (seed, epoch) gives. No device sync inside."""
+        torch.manual_seed(int(np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]))
+        order = self.train[torch.randperm(len(self.train)).to(self.windows.device)]
+        batches = order.split(self.config.batch)
+        self.model.train()
+        if self.config.capture and self.captured is None and self.windows.device.type == "cuda":
+            self.captured = CapturedStep(self._step, self.model, self.optimiser, batches[0])
+        self.total.zero_()
+        for done, origins in enumerate(batches, start=1):
+            if self.captured is not None and len(origins) == self.config.batch:
+                self.captured(origins)
+            else:
+                self._step(origins)
+            listen("batch", {"epoch": epoch, "done": done, "of": len(batches)})
+        loss, count = self.total.tolist()
+        return loss / max(count, 1)
+
+    def _step(self, origins: Tensor) -> None:
+        loss, count = forecast_loss(self.model, self.windows, origins, self.config.loss, self.config.huber_delta)
+        self.optimiser.zero_grad(set_to_none=True)
+        (loss / count.clamp(min=1)).backward()
+        if self.config.clip:
+            nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
+        self.optimiser.step()
+        self.total += torch.stack([loss.detach().double(), count.double()])
+
+    def _set_rate(self, epoch: int) -> float:
+        rate = self.config.learning_rate
+        if self.config.schedule == "cosine":
+            rate *= 0.5 * (1 + np.cos(np.pi * (epoch - 1) / self.config.epochs))
+        elif self.config.schedule == "plateau":
+            rate *= self.progress.rate_factor
+        for group in self.optimiser.param_groups:
+            group["lr"].fill_(rate)
+        return float(rate)
+
+    def _advance(self, epoch: int, loss: float, seconds: float) -> bool:
+        at = self.progress
+        improved = loss < at.best_loss
+        at.epoch, at.seconds = epoch, at.seconds + seconds
+        at.stale = 0 if improved else at.stale + 1
+        if improved:
+            at.best_epoch, at.best_loss = epoch, loss
+        elif at.stale == self.config.plateau:
+            at.rate_factor, at.stale = at.rate_factor / 2, 0
+        at.finished = self._is_finished()
+        return improved
+
+    def _is_finished(self) -> bool:
+        at = self.progress
+        return at.epoch >= self.config.epochs or at.epoch - at.best_epoch >= self.config.patience
+
+    def _state(self) -> dict[str, Tensor]:
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for index, state in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
+        return tensors
+
+
+def adam(parameters: list[nn.Parameter], config: TrainingConfig, device: torch.device) -> torch.optim.Adam:
+    """The rate is a tensor, so that a captured step reads the current one."""
+    rate = torch.tensor(config.learning_rate, device=device)
+    captured = device.type == "cuda"
+    return torch.optim.Adam(parameters, rate, weight_decay=config.weight_decay, fused=True, capturable=captured)
+
+
+def forecast_loss(
+    model: nn.Module, windows: Windows, origins: Tensor, kind: Loss, delta: float
+) -> tuple[Tensor, Tensor]:
+    """Sum of the loss over the observed labels of these windows, and how many there are."""
+    labels = windows.labels(origins)
+    forecast = windows.to_real(model(windows.inputs(origins)).float())
+    error = (forecast - labels.values) / windows.target_deviation
+    return masked_loss(kind, error, labels.observed, delta)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,12 +1,13 @@
 """Peak resident memory of a PeMS04-size training run on a CPU: 16,992 steps, 307 sensors, synthetic.
 
-    python benchmarks/memory.py [--epochs 1] [--batches 20]
+    python benchmarks/memory.py [--batches 20]
 
 One epoch of the default model has 160 batches; memory has reached its peak after a few, so `--batches` stops early
 (0: the whole epoch and its evaluation).
 """
 
 import argparse
+import contextlib
 import resource
 import tempfile
 from pathlib import Path
@@ -32,10 +33,8 @@ def main() -> None:
             raise Enough
 
     config = configure(options.model, sections={"training": {"epochs": 1, "device": "cpu"}})
-    try:
+    with contextlib.suppress(Enough):
         fit(series, config, Path(tempfile.mkdtemp()) / "run", listen=stop)
-    except Enough:
-        pass
     print(f"{options.model}: peak resident memory {peak():.2f} GB")
 
 

@@ -61,7 +61,7 @@ def test_runs_without_a_folder_take_the_next_free_one(tmp_path: Path, monkeypatc
 
 
 def test_a_wrong_setting_is_refused_by_name() -> None:
-    with pytest.raises(f2stnet.InputError, match="section.key"):
+    with pytest.raises(f2stnet.InputError, match=r"section\.key"):
         f2stnet.fit(waves(), settings={"epochs": 1})
     with pytest.raises(AttributeError, match="nonsense"):
         f2stnet.nonsense  # noqa: B018

@@ -35,9 +35,8 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     """`value` as `hint` asks for it, or an InputError that names the key."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        if value is None or value == "":
-            if type(None) in args:
-                return None
+        if value in (None, "") and type(None) in args:
+            return None
         inner = [arg for arg in args if arg is not type(None)]
         return coerce(value, inner[0], where)
     if origin is Literal:

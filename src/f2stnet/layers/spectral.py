@@ -39,7 +39,7 @@ class SpectralInput(nn.Module):
         The first layer is applied to c with its weights multiplied by U beforehand, so S [B, T, N, F] never
         exists; the second layer and W_in have nothing nonlinear between them, so they are one matrix.
         """
-        c, d = self.channels, self.embedding
+        d = self.embedding
         coefficients = torch.einsum("btnc,nf->btcf", x, self.basis)
         per_node = torch.einsum("nf,df->fnd", self.basis, self.first.weight)
         spread = (coefficients.flatten(0, 2) @ per_node.flatten(1)).view(*coefficients.shape[:3], -1, d)

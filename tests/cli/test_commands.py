@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -234,3 +235,26 @@ def test_the_program_leaves_with_status_2_and_no_traceback(tmp_path: Path) -> No
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_ctrl_c_is_one_line_and_the_run_goes_on_with_resume(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "from f2stnet.cli import main; main()"]
+    words = ["train", *CITY, *SMALL[2:], "--set", "training.epochs=400", "--set", "training.patience=400"]
+    out = ["--out", str(tmp_path / "run")]
+    process = subprocess.Popen([*program, *words, *out], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("epoch 2/"):
+            break
+    process.send_signal(signal.SIGINT)
+    rest = process.stderr.read()
+    assert process.wait() == 130
+    assert "Traceback" not in rest
+    assert "--resume" in rest
+    logged = len((tmp_path / "run" / "log.jsonl").read_text().splitlines())
+    assert logged >= 2
+    config = tmp_path / "run" / "config.toml"
+    config.write_text(config.read_text().replace("epochs = 400", f"epochs = {logged + 1}"))
+    subprocess.run([*program, "train", "--resume", *out], check=True, capture_output=True)
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["epochs"] == logged + 1

@@ -24,15 +24,12 @@ app.command("demo")(demo.demo)
 
 
 def main() -> None:
-    """What a user got wrong is one line and status 2; Ctrl-C is one line and status 130."""
+    """What a user got wrong is one line and status 2."""
     try:
         app()
     except InputError as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("stopped; a run that had finished an epoch goes on with --resume", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)

@@ -57,6 +57,10 @@ def train(
     earlier = Run.load(start_from) if start_from else None
     try:
         run = fit(series, config, out, resume=resume, start_from=earlier, listen=progress)
+    except KeyboardInterrupt:
+        progress.close()
+        console.err.print(f"stopped; go on with: f2stnet train --resume --out {out}", soft_wrap=True)
+        raise typer.Exit(130) from None
     finally:
         progress.close()
     if as_json:

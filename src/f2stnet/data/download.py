@@ -91,7 +91,8 @@ def _fetch(file: PublicFile, target: Path, progress: Callable[[str], Progress] |
     except (requests.RequestException, OSError, ValueError) as wrong:
         if isinstance(wrong, InputError):
             raise
-        reason = str(wrong).partition("\n")[0]
+        no_network = isinstance(wrong, requests.ConnectionError | requests.Timeout)
+        reason = "no connection" if no_network else str(wrong).partition("\n")[0]
         raise InputError(f"cannot download {file.origin} ({reason}); put that file at {target}") from None
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from f2stnet.errors import InputError
 from f2stnet.experiments import demo
@@ -42,6 +43,14 @@ def test_the_runs_say_where_their_data_came_from(made: Demo) -> None:
     config = (made.report.parent / "runs" / "f2stnet" / "config.toml").read_text()
     assert 'source = "synthetic"' in config
     assert "nodes = 6" in config
+
+
+def test_threads_are_put_back_after_a_failure() -> None:
+    before = torch.get_num_threads()
+    with pytest.raises(ZeroDivisionError), demo.one_thread():
+        assert torch.get_num_threads() == 1
+        raise ZeroDivisionError
+    assert torch.get_num_threads() == before
 
 
 def test_an_earlier_demo_is_replaced(tmp_path: Path) -> None:

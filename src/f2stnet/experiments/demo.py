@@ -3,10 +3,13 @@
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from f2stnet import page
 from f2stnet.config import build
@@ -49,9 +52,10 @@ def run_demo(
     keys = {**city_keys, "seed": seed}
     series = city(build(CityConfig(), keys, "data"))
     runs = {}
-    for model in MODELS:
-        config = configure(model, seed, {"source": "synthetic", **keys}, {"training": training})
-        runs[model] = fit(series, config, out / RUNS / model, listen=listener(model))
+    with one_thread():
+        for model in MODELS:
+            config = configure(model, seed, {"source": "synthetic", **keys}, {"training": training})
+            runs[model] = fit(series, config, out / RUNS / model, listen=listener(model))
     main = runs[MODELS[0]]
     floor = floor_figures(main, series, split(series, main.config.window).test)
     assert floor is not None  # the city knows its truth
@@ -72,6 +76,18 @@ def run_demo(
     seconds = round(time.monotonic() - began, 1)
     write_json(out / MARK, SIGNATURE | {"tests": tests, "floor": floor, "unit": series.unit, "seconds": seconds})
     return Demo(tests, floor, series.unit, out / REPORT, seconds)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Arrays of this size gain little from a second thread, and on a busy machine threads that wait for each other
+    would take many times as long. One thread also gives everybody the same numbers."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def claim(out: Path) -> None:

@@ -42,13 +42,14 @@ class SpectralInput(nn.Module):
         d = self.embedding
         coefficients = torch.einsum("btnc,nf->btcf", x, self.basis)
         per_node = torch.einsum("nf,df->fnd", self.basis, self.first.weight)
-        spread = (coefficients.flatten(0, 2) @ per_node.flatten(1)).view(*coefficients.shape[:3], -1, d)
-        hidden = functional.gelu(spread.transpose(2, 3) + self.first.bias)  # [B, T, N, C, d]
+        bias = self.first.bias.repeat(len(self.basis))
+        spread = torch.addmm(bias, coefficients.flatten(0, 2), per_node.flatten(1)).view(*coefficients.shape[:3], -1, d)
+        hidden = functional.gelu(spread.transpose(2, 3))  # [B, T, N, C, d]
         from_raw, from_spectrum, from_extra = self._columns()
         second_to_width = torch.einsum("wce,ed->wcd", from_spectrum, self.second.weight).flatten(1)
         bias = self.fuse.bias + torch.einsum("wce,e->w", from_spectrum, self.second.bias)
         raw, weight = (x, from_raw) if extra is None else (torch.cat([x, extra], -1), from_extra)
-        return functional.linear(hidden.flatten(-2), second_to_width, bias) + functional.linear(raw, weight)
+        return functional.linear(hidden.flatten(-2), second_to_width, bias).add_(functional.linear(raw, weight))
 
     def plainly(
         self, x: Float[Tensor, "B T N C"], extra: Float[Tensor, "B T N E"] | None = None

@@ -81,35 +81,39 @@ class _LastState(Function):
         k_t = Σ_s C_s B_{t,s} exp(A R_t) (exp(A Δ_t) − 1) / A = Σ_s C_s B_{t,s} (M_{t−1} − M_t) / A,
 
     one exponential for each t, d and s. One state entry at a time, so that every array is [windows, T, N, D] with
-    inner loops over contiguous channels; only the kernel is kept for backward. Work arrays are made once, and no
+    inner loops over contiguous channels; backward computes the kernel again. Work arrays are made once, and no
     comparison makes a mask: on a CPU each costs as much as several multiplications.
     """
 
     @staticmethod
     def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-        kernel = torch.zeros_like(u)
+        out = u.new_empty(u.shape[0], *u.shape[2:])
         for rows in _chunks(u):
             later = _sum_after(delta[rows])
             pairs = b[rows] * c[rows, None]
             grown, work, step = torch.empty_like(later), torch.empty_like(later), torch.empty_like(delta[rows])
+            kernel = torch.zeros_like(step)
             for s, a_s in enumerate(_off_zero(a).unbind(1)):
                 _grow(later, a_s, grown, work)
                 torch.sub(grown[:, :-1], grown[:, 1:], out=step).mul_(a_s.reciprocal())
-                kernel[rows].addcmul_(step, _entry(pairs, a, s))
-        ctx.save_for_backward(u, delta, a, b, c, kernel)
-        return (kernel * u).sum(1)
+                kernel.addcmul_(step, _entry(pairs, a, s))
+            out[rows] = kernel.mul_(u[rows]).sum(1)
+        ctx.save_for_backward(u, delta, a, b, c)
+        return out
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
-        u, delta, a, b, c, kernel = ctx.saved_tensors
+        u, delta, a, b, c = ctx.saved_tensors
         (dy,) = upstream
-        ddelta, db, dc, da = torch.empty_like(delta), torch.empty_like(b), torch.empty_like(c), torch.zeros_like(a)
+        du, ddelta, db, dc, da = (torch.empty_like(x) for x in (u, delta, b, c, a))
+        da.zero_()
         shared = b.shape[-1] == a.shape[1]
         for rows in _chunks(u):
             later = _sum_after(delta[rows])
             pairs = b[rows] * c[rows, None]
             signal = u[rows] * dy[rows, None]
-            before, change, step = torch.zeros_like(signal), torch.zeros_like(signal), torch.empty_like(signal)
+            before, change, kernel = (torch.zeros_like(signal) for _ in range(3))
+            step = torch.empty_like(signal)
             grown, *work = (torch.empty_like(later) for _ in range(4))
             dpairs = torch.empty_like(pairs)
             for s, a_s in enumerate(_off_zero(a).unbind(1)):
@@ -118,6 +122,7 @@ class _LastState(Function):
                 torch.sub(grown[:, :-1], grown[:, 1:], out=step)
                 before.addcmul_(grown[:, :-1], pair)  # Σ_s C B M_{t−1}
                 change.addcmul_(step, pair)  # Σ_s C B (M_{t−1} − M_t)
+                kernel.addcmul_(step, pair * inverse)
                 if shared:
                     dpairs[..., s] = step.mul_(signal) @ inverse
                 else:
@@ -127,10 +132,11 @@ class _LastState(Function):
                 da[:, s] += step.mul_(signal).mul_(pair).flatten(0, 2).sum(0) * inverse
             # Δ_t acts through k_t, by exp(A R_{t−1}), and through R of every earlier step: ∂R_t/∂Δ_τ = 1 for τ > t.
             before += pairs.sum(-1, keepdim=True) if shared else pairs
+            du[rows] = kernel.mul_(dy[rows, None])
             ddelta[rows] = before.mul_(signal).add_(_sum_before(change.mul_(signal)))
             db[rows] = dpairs * c[rows, None]
             dc[rows] = (dpairs * b[rows]).sum(1)
-        return kernel * dy[:, None], ddelta, da, db, dc
+        return du, ddelta, da, db, dc
 
 
 def _grow(later: Tensor, a: Tensor, grown: Tensor, work: Tensor) -> None:

@@ -185,8 +185,8 @@ def _lanczos(block: sp.csr_array, null: Null, count: int, apply: Callable[..., V
         vectors = space @ turn
         error = np.linalg.norm(image @ turn - vectors * values, axis=0)[:count].max()
         if error < np.clip(1e-6 * values[count - 1], 1e-13, 1e-9):
-            return np.maximum(values[:count], 0), _without(null, vectors[:, :count])
-    return None
+            break
+    return (np.maximum(values[:count], 0), _without(null, vectors[:, :count])) if error < 1e-6 else None
 
 
 def lies_flat(block: sp.csr_array) -> bool:

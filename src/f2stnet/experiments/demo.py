@@ -56,16 +56,11 @@ def run_demo(
         for model in MODELS:
             config = configure(model, seed, {"source": "synthetic", **keys}, {"training": training})
             runs[model] = fit(series, config, out / RUNS / model, listen=listener(model))
-    main = runs[MODELS[0]]
-    floor = floor_figures(main, series, split(series, main.config.window).test)
+        main = runs[MODELS[0]]
+        floor = floor_figures(main, series, split(series, main.config.window).test)
+        title = f"F2STNet on a {series.title.lower()}"
+        write_report(list(runs.values()), series, out / REPORT, title, remarks=_by_hand(keys, training))
     assert floor is not None  # the city knows its truth
-    write_report(
-        list(runs.values()),
-        series,
-        out / REPORT,
-        f"F2STNet on a {series.title.lower()}",
-        remarks=_by_hand(keys, training),
-    )
     kept = ("mae", "rmse", "mape", "steps")
     tests = {
         model: {key: run.metrics["test"][key] for key in kept}

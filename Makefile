@@ -14,7 +14,7 @@ test: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2  # a core for each worker
 
 # The stamps make a second call start at once; pyproject.toml is newer than them only when dependencies changed.
 $(VENV)/installed: pyproject.toml

@@ -5,8 +5,9 @@ Way out: the normalised operator Â = D̃^{-1/2} (A + I) D̃^{-1/2} of the paper
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -109,15 +110,17 @@ def from_edges(
     if weights != "binary" and costs is None:
         raise InputError(f"graph weights = {weights!r}: the edge list has no cost column")
     ends = np.asarray(edges, dtype=np.int64).reshape(-1, 2)
+    outside = ((ends < 0) | (ends >= len(nodes))).any(axis=1)
+    if outside.any():
+        wrong = int(outside.argmax())
+        pair = " and ".join(map(str, ends[wrong]))
+        raise InputError(f"graph edge {wrong + 1} joins nodes {pair}: expected numbers from 0 to {len(nodes) - 1}")
     values = np.ones(len(ends)) if weights == "binary" or costs is None else np.asarray(costs, dtype=np.float64)
     _refuse_bad_weights(values)
     if weights == "gaussian":
         values = gaussian(values)
     matrix = sp.coo_array((values, (ends[:, 0], ends[:, 1])), shape=(len(nodes), len(nodes)))
-    listed = set(map(tuple, ends.tolist()))
-    both_ways = all((j, i) in listed for i, j in listed)
-    one_way_file = not both_ways and not any((j, i) in listed for i, j in listed if i != j)
-    return _tidy(matrix, nodes, coordinates, each_edge_once=one_way_file)
+    return _tidy(matrix, nodes, coordinates)
 
 
 def from_matrix(
@@ -148,6 +151,8 @@ def from_coordinates(
     """Each node joined to its nearest `neighbours` by great-circle distance (kilometres)."""
     if len(coordinates) != len(nodes):
         raise InputError(f"{len(coordinates)} coordinates for {len(nodes)} nodes")
+    if neighbours < 1:
+        raise InputError(f"neighbours = {neighbours}: expected 1 or more")
     for name, (lat, lon) in zip(nodes, coordinates, strict=True):
         if not (-90 <= lat <= 90 and -180 <= lon <= 360):
             raise InputError(f"node {name!r}: latitude {lat}, longitude {lon} is no place on earth")
@@ -169,8 +174,8 @@ def from_coordinates(
     elif weights == "as-is":
         values = 1.0 / np.maximum(distance, 1e-3)
     matrix = sp.coo_array((values, (rows, others)), shape=(len(nodes), len(nodes)))
-    graph = _tidy(matrix, nodes, np.asarray(coordinates, dtype=np.float64), each_edge_once=True)
-    return graph
+    # Being among the nearest is one-sided by nature, so there is nothing to say about it.
+    return replace(_tidy(matrix, nodes, np.asarray(coordinates, dtype=np.float64)), notes=())
 
 
 def gaussian(distances: Float[np.ndarray, "E"]) -> Float[np.ndarray, "E"]:
@@ -188,27 +193,30 @@ def _refuse_bad_weights(values: np.ndarray) -> None:
         raise InputError(f"graph weight {values.min()}: expected a number that is not negative")
 
 
-def _tidy(
-    matrix: sp.coo_array,
-    nodes: Sequence[str],
-    coordinates: Float[np.ndarray, "N 2"] | None,
-    each_edge_once: bool = False,
-) -> Graph:
+def _tidy(matrix: sp.coo_array, nodes: Sequence[str], coordinates: Float[np.ndarray, "N 2"] | None) -> Graph:
     """Symmetric, no self loops, no stored zeros; `notes` says what had to be changed for that."""
     names = tuple(str(node) for node in nodes)
     if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"node {twice!r} is named twice")
+        raise InputError(f"node {Counter(names).most_common(1)[0][0]!r} is named twice")
     # Parallel edges: the strongest counts. A COO sum would add them up.
     order = np.lexsort((matrix.data, matrix.col, matrix.row))
     row, col, data = matrix.row[order], matrix.col[order], matrix.data[order]
     last = np.ones(len(row), dtype=bool)
     last[:-1] = (row[1:] != row[:-1]) | (col[1:] != col[:-1])
     keep = last & (row != col) & (data > 0)
-    one_way = sp.csr_array((data[keep], (row[keep], col[keep])), shape=matrix.shape)
-    both = sp.csr_array(one_way.maximum(one_way.T))
+    given = sp.csr_array((data[keep], (row[keep], col[keep])), shape=matrix.shape)
+    both = sp.csr_array(given.maximum(given.T))
     both.sort_indices()
+    return Graph(both, names, coordinates, _direction_notes(given, both.nnz // 2))
+
+
+def _direction_notes(given: sp.csr_array, edges: int) -> tuple[str, ...]:
+    """What was lost of directions. A list with each edge once may mean roads or one-way roads: both read the same."""
+    one_way = 2 * edges - given.nnz
+    unequal = abs(given - given.T).nnz // 2 - one_way
     notes = []
-    if not each_edge_once and (abs(one_way - one_way.T)).nnz:
-        notes.append("directed or asymmetric edges were made symmetric (the larger weight of the two ways)")
-    return Graph(both, names, coordinates, tuple(notes))
+    if one_way:
+        notes.append(f"{one_way} of {edges} edges are given in one direction only; all are used in both")
+    if unequal:
+        notes.append(f"made symmetric: {unequal} of {edges} edges weigh differently either way, the larger is used")
+    return tuple(notes)

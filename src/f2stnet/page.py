@@ -208,7 +208,7 @@ def _dress(layout: Mapping[str, Any]) -> dict[str, Any]:
         "font": {"family": "system-ui, sans-serif", "size": 12.5, "color": INK},
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8},
         "hoverlabel": {"bgcolor": SURFACE, "bordercolor": MUTED, "font": {"color": INK}, "align": "left"},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "font": {"size": 11}},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
         "hovermode": "x unified",
     }
     axis = {

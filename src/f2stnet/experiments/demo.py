@@ -25,7 +25,7 @@ from f2stnet.training.trainer import Listener, silent
 MODELS = ("f2stnet", "stid", "linear", "historical-average", "last-value")
 # Chosen so that all of it takes about a minute on two cores.
 CITY: Mapping[str, Any] = {"nodes": 30, "days": 28}
-TRAINING: Mapping[str, Any] = {"epochs": 6, "batch": 32, "learning_rate": 3e-3, "schedule": "cosine"}
+TRAINING: Mapping[str, Any] = {"epochs": 6, "batch": 32, "learning_rate": 4e-3, "schedule": "cosine"}
 MARK, REPORT, RUNS = "demo.json", "report.html", "runs"
 SIGNATURE = {"made by": "f2stnet demo"}
 

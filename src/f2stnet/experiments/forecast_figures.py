@@ -31,7 +31,7 @@ def by_step(named: Mapping[str, Run], floor: Mapping[str, Any] | None, series: G
         "yaxis": {"title": page.axis_title(_error(series.unit)), "rangemode": "tozero"},
     }
     caption = "Each forecast step alone, over the test part. The farther ahead, the harder."
-    return page.figure(data, layout, caption, 380, "Error by forecast step")
+    return page.figure(data, layout, caption, 420, "Error by forecast step")
 
 
 def learning_curves(named: Mapping[str, Run], unit: str) -> Html:
@@ -52,7 +52,7 @@ def learning_curves(named: Mapping[str, Run], unit: str) -> Html:
     caption = "Validation error after each epoch; the weights of the best epoch are kept."
     if still:
         caption += f" Not shown, as they don't learn by epochs: {', '.join(still)}."
-    return page.figure(data, layout, caption, 380, "Learning curves")
+    return page.figure(data, layout, caption, 420, "Learning curves")
 
 
 def pick_sensors(run: Run, level: Float[np.ndarray, "N"]) -> dict[str, int]:

@@ -93,7 +93,7 @@ def profile(series: GraphSeries) -> Html:
     everything = np.arange(len(series))
     calendar = series.calendar_at(everything)
     kinds = {"every day": np.ones(len(series), dtype=bool)}
-    axis: dict[str, Any] = {}
+    axis: dict[str, Any] = {"nticks": 6, "tickangle": 0}
     if series.slots_per_day > 1:
         title, bins = "The mean day", calendar.slot
         midnight = np.datetime64("2000-01-01T00:00:00")  # any day: only the hour is shown

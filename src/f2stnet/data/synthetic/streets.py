@@ -72,7 +72,8 @@ def road_graph(plan: Layout) -> Graph:
     east, north = plan.position.T
     degree_km = 111.2
     places = np.stack([lat + north / degree_km, lon + east / (degree_km * np.cos(np.radians(lat)))], axis=1)
-    return from_edges(np.stack([plan.source, plan.sink], axis=1), plan.nodes, coordinates=places)
+    one_way = np.stack([plan.source, plan.sink], axis=1)
+    return from_edges(np.concatenate([one_way, one_way[:, ::-1]]), plan.nodes, coordinates=places)
 
 
 def _positions(nodes: int, draw: np.random.Generator) -> Float[np.ndarray, "N 2"]:

@@ -6,8 +6,7 @@ come from LAPACK while the block is small, and from block Lanczos otherwise, wit
 
 - L̃⁻¹ by sparse factors, where these stay sparse: road, rail and power networks. Their low frequencies lie too close
   together for anything that only multiplies by L̃.
-- a polynomial of L̃ elsewhere: well-mixed graphs. Their factors would fill the memory, but their low frequencies lie
-  far from 0, and multiplications tell them apart.
+- a polynomial of L̃ in well-mixed graphs, whose factors would fill the memory, but whose frequencies lie far from 0.
 """
 
 import logging

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from f2stnet.config import parse_overrides
 from f2stnet.data import load
 from f2stnet.data.split import WindowConfig, origins
 from f2stnet.errors import InputError
@@ -56,7 +55,7 @@ def fit(
 
     The run's folder is `out`, or the next free one under runs/.
     """
-    sections = parse_overrides({})
+    sections: dict[str, dict[str, Any]] = {}
     for dotted, value in (settings or {}).items():
         section, dot, key = dotted.partition(".")
         if not dot:

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -60,13 +59,13 @@ def test_no_observed_label_gives_none_and_not_nan() -> None:
 
 
 def test_sums_are_exact_where_float32_would_drift() -> None:
+    """A large error first: in float32 the small ones after it would vanish one by one."""
     tally = Tally.empty(1, 1, 1)
-    many = Labels(torch.zeros(4096, 1, 1, 1), *(torch.ones(4096, 1, 1, 1, dtype=torch.bool),) * 2)
-    for _ in range(2048):
-        tally.absolute += torch.full((4096, 1, 1, 1), 0.1).sum(0, dtype=torch.float64)
-    assert float(tally.absolute.sum()) == pytest.approx(4096 * 2048 * np.float32(0.1), rel=1e-12)
-    tally.add(torch.full((4096, 1, 1, 1), 0.1), many)
-    assert tally.absolute.dtype == torch.float64
+    tally.add(torch.tensor([[[[2.0**25]]]]), labels([0.0], [True]))
+    for _ in range(100):
+        tally.add(torch.ones(1, 1, 1, 1), labels([0.0], [True]))
+    assert tally.figures()["mae"] == (2.0**25 + 100) / 101
+    assert tally.figures()["rmse"] == pytest.approx(math.sqrt((2.0**50 + 100) / 101), rel=1e-15)
 
 
 def test_parts_of_the_test_set_add_up_to_the_whole() -> None:

@@ -8,7 +8,7 @@ import typer
 
 from f2stnet.api import Run
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, Data, GraphFile, RunFolder, Settings, find_series, sections
+from f2stnet.cli.options import AsJson, Data, GraphFile, RunFolder, Settings, find_series, own_series, sections
 from f2stnet.data.split import origins, split
 from f2stnet.errors import InputError
 
@@ -32,11 +32,9 @@ def evaluate(
     if others:
         raise InputError(f"--set {next(iter(others))}.…: only data.… keys can be set here; the run is trained")
     if data is None:
-        stored = dict(run.config.data) | keys
-        if "source" not in stored:
-            raise InputError(f"{folder}: was trained from Python, without a data source; name one with --data")
-        data, keys = stored.pop("source"), stored
-    series, _ = find_series(data, keys)
+        series = own_series(folder, dict(run.config.data) | keys, "name one with --data")
+    else:
+        series, _ = find_series(data, keys)
     chosen = origins(series, run.config.window) if part == "all" else getattr(split(series, run.config.window), part)
     tally = run.evaluate(series, np.asarray(chosen))
     found = tally.summary() | {"part": part, "windows": len(chosen), "targets": tally.by_target(series.targets)}

@@ -7,7 +7,7 @@ import typer
 
 from f2stnet.api import Run
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, RunFolder, find_series
+from f2stnet.cli.options import AsJson, RunFolder, own_series
 from f2stnet.data import read_recent
 from f2stnet.errors import InputError
 
@@ -36,10 +36,7 @@ def forecast(
     if recent is not None:
         series = read_recent(recent, run.template)
     else:
-        stored = dict(run.config.data)
-        if "source" not in stored:
-            raise InputError(f"{folder}: was trained from Python, without a data source; name one with --input")
-        series, _ = find_series(stored.pop("source"), stored)
+        series = own_series(folder, run.config.data, "name one with --input")
     for note in series.notes:
         console.err.print(f"note: {note}", soft_wrap=True)
     table = run.forecast(series)

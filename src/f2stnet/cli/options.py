@@ -1,5 +1,6 @@
 """Options that several commands share, and how data is found from them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,6 +8,7 @@ import typer
 
 from f2stnet.config import parse_overrides
 from f2stnet.data import resolve
+from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
 Data = Annotated[
@@ -45,6 +47,14 @@ def find_series(spec: str, keys: dict[str, Any]) -> tuple[GraphSeries, dict[str,
     source = resolve(spec, keys)
     stored = {key: _absolute(key, value) for key, value in keys.items()}
     return source.load(), {"source": spec if source.path is None else str(source.path.resolve())} | stored
+
+
+def own_series(folder: Path, data: Mapping[str, Any], instead: str) -> GraphSeries:
+    """The series a run was trained on, found again from its config; `instead` says what to do where it cannot be."""
+    keys = dict(data)
+    if "source" not in keys:
+        raise InputError(f"{folder}: was trained from Python, without a data source; {instead}")
+    return resolve(keys.pop("source"), keys).load()
 
 
 def _absolute(key: str, value: Any) -> Any:

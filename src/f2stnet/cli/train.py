@@ -8,7 +8,7 @@ import typer
 
 from f2stnet.api import Run, free_folder
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, Data, GraphFile, Settings, find_series, sections
+from f2stnet.cli.options import AsJson, Data, GraphFile, Settings, find_series, own_series, sections
 from f2stnet.errors import InputError
 from f2stnet.training import configure, fit
 from f2stnet.training.folder import RunFolder
@@ -38,10 +38,7 @@ def train(
         if data or model or seed is not None or keys or others or start_from:
             raise InputError("--resume takes everything from the run's folder: give --out alone")
         config = RunFolder(out).config()
-        stored = dict(config.data)
-        if "source" not in stored:
-            raise InputError(f"{out}: was started from Python, without a data source; continue it there")
-        series, _ = find_series(stored.pop("source"), stored)
+        series = own_series(out, config.data, "continue it there")
     else:
         if data is None:
             raise InputError(

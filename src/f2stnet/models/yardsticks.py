@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from f2stnet.calendar import DAY_KINDS, HOLIDAY
 from f2stnet.config import require
+from f2stnet.data.scaler import training_steps
 from f2stnet.data.split import Origins
 from f2stnet.data.windows import Inputs, Task, Windows
 from f2stnet.layers.embeddings import CalendarEmbedding, NodeEmbedding
@@ -53,10 +54,8 @@ class HistoricalAverage(nn.Module):
 
     @torch.no_grad()
     def prepare(self, windows: Windows, train: Origins) -> None:
-        seen = torch.zeros(windows.length, dtype=torch.bool, device=windows.device)
-        for back in range(-windows.input, windows.horizon):
-            seen[torch.as_tensor(train + back, device=windows.device)] = True
-        steps = seen.nonzero().flatten()
+        touched = training_steps(train, windows.input, windows.horizon, windows.length)
+        steps = torch.as_tensor(touched, device=windows.device)
         observed = windows.mask[steps][..., self.targets]
         values = torch.where(observed, windows.scale(windows.raw[steps])[..., self.targets], 0.0).double()
         cells, shape = windows.day[steps] * self.slots + windows.slot[steps], self.table.shape

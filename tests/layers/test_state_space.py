@@ -53,7 +53,7 @@ def test_layer_equals_algorithm_1_as_a_plain_loop(state: int, shared: bool) -> N
     torch.testing.assert_close(last_output(u, delta, a, b, c[:, -1], skip), expected[:, -1], rtol=0, atol=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     batch=st.integers(1, 3),
@@ -71,8 +71,9 @@ def test_last_output_without_a_scan_equals_the_scan(
     expected = scan(u, delta, a, b, c, skip)[:, -1]
     torch.testing.assert_close(last_output(u, delta, a, b, c[:, -1], skip), expected, rtol=1e-9, atol=1e-11)
     single = [x.float() for x in (u, delta, a, b, c[:, -1], skip)]
-    error = (last_output(*single).double() - expected).norm() / expected.norm()
-    assert error < 1e-5
+    # Against the size of the summed terms: where they cancel, no float32 sum is exact relative to what is left.
+    size = scan(u.abs(), delta, a, b.abs(), c.abs(), skip.abs())[:, -1].norm()
+    assert (last_output(*single).double() - expected).norm() < 3e-6 * size
 
 
 @pytest.mark.parametrize(("steps", "state", "shared"), [(5, 3, True), (4, 1, False), (1, 2, True)])

@@ -11,7 +11,16 @@ from f2stnet.errors import InputError
 from f2stnet.experiments import demo
 from f2stnet.experiments.demo import Demo, claim, run_demo
 
-TINY = {"city_keys": {"nodes": 6, "days": 4}, "training": {"epochs": 1}}
+TINY = {
+    "city_keys": {"nodes": 6, "days": 4},
+    "training": {"epochs": 1},
+    "federation": {
+        "partition": {"kind": "regime", "clients": 3},
+        "federation": {"rounds": 2},
+        "model": {"width": 4},
+        "training": {"batch": 32},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,15 +38,35 @@ def test_every_model_is_scored_against_a_floor_below_them_all(made: Demo) -> Non
 def test_the_folder_has_report_runs_and_figures(made: Demo) -> None:
     out = made.report.parent
     assert {entry.name for entry in out.iterdir()} == {"report.html", "runs", "demo.json"}
-    assert {entry.name for entry in (out / "runs").iterdir()} == set(demo.MODELS)
+    assert {entry.name for entry in (out / "runs").iterdir()} == {*demo.MODELS, *demo.METHODS}
     assert json.loads((out / "demo.json").read_text())["tests"]["stid"]["mae"] == made.tests["stid"]["mae"]
-    assert all((out / "runs" / model / "metrics.json").is_file() for model in demo.MODELS)
+    assert all((out / "runs" / name / "metrics.json").is_file() for name in (*demo.MODELS, *demo.METHODS))
 
 
 def test_the_report_says_how_it_was_made(made: Demo) -> None:
     html = made.report.read_text(encoding="utf-8")
     for part in ("--set data.nodes=6", "--set training.epochs=1", "--seed 1", "noise floor"):
         assert part in html
+
+
+def test_both_methods_are_scored_on_the_same_clients(made: Demo) -> None:
+    assert list(made.federated) == ["fedavg", "ffa"]
+    windows = []
+    for method, figures in made.federated.items():
+        metrics = json.loads((made.report.parent / "runs" / method / "metrics.json").read_text())
+        assert figures["global"]["rmse"] == metrics["global"]["rmse"]
+        assert figures["fairness"]["max_rmse"] == max(errors["rmse"] for errors in figures["clients"].values())
+        windows.append(metrics["windows"])
+    assert windows[0] == windows[1]
+    assert made.federated["fedavg"]["global"] != made.federated["ffa"]["global"]
+
+
+def test_the_report_has_a_section_of_clients_and_the_command_for_it(made: Demo) -> None:
+    html = made.report.read_text(encoding="utf-8")
+    section = html[html.index("Among clients who keep their data") :]
+    for part in ("ffa against fedavg", "Spread (Std-RMSE)", "f2stnet federate", "--set partition.clients=3"):
+        assert part in section
+    assert "--set ffa.maximum=0.95" in section
 
 
 def test_the_runs_say_where_their_data_came_from(made: Demo) -> None:

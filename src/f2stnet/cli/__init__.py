@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from f2stnet.cli import data, demo, evaluate, forecast, listing, train
+from f2stnet.cli import client, coordinator, data, demo, evaluate, federate, forecast, listing, train
 from f2stnet.errors import InputError
 
 app = typer.Typer(
@@ -18,6 +18,9 @@ app = typer.Typer(
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("forecast")(forecast.forecast)
+app.command("federate")(federate.federate)
+app.add_typer(client.app, name="client")
+app.add_typer(coordinator.app, name="coordinator")
 app.add_typer(data.app, name="data")
 app.command("list")(listing.show)
 app.command("demo")(demo.demo)

@@ -49,6 +49,18 @@ def origins(series: GraphSeries, config: WindowConfig) -> Origins:
     return first[outside[first + span] == outside[first]] + config.input
 
 
+def split_at(series: GraphSeries, config: WindowConfig, cuts: tuple[np.datetime64, np.datetime64]) -> Parts:
+    """Parts by two moments, where several series must be cut alike. No label lies on both sides of a cut."""
+    every = origins(series, config)
+    first, last = series.stamps_at(every), series.stamps_at(every + config.horizon - 1)
+    validation_from, test_from = cuts
+    return Parts(
+        every[last < validation_from],
+        every[(first >= validation_from) & (last < test_from)],
+        every[first >= test_from],
+    )
+
+
 def split(series: GraphSeries, config: WindowConfig) -> Parts:
     """Windows first, then the parts in time order (PeMS04: 10,181 / 3,394 / 3,394)."""
     every = origins(series, config)

@@ -81,7 +81,7 @@ class Windows:
     ) -> None:
         self.device = torch.device(device)
         self.input, self.horizon, self.scaler = input_steps, horizon, scaler
-        self.length = len(series)
+        self.length, self.graph, self.slots_per_day = len(series), series.graph, series.slots_per_day
         # Indices as tensors: a Python list would be copied to the device at every batch.
         self.targets = torch.tensor(series.target_index, dtype=torch.long, device=self.device)
         self.known = torch.tensor(series.known_index, dtype=torch.long, device=self.device)
@@ -98,6 +98,32 @@ class Windows:
         self.day = torch.from_numpy(clock.day).to(self.device)
         self._back = torch.arange(-input_steps, 0, device=self.device)
         self._ahead = torch.arange(horizon, device=self.device)
+        self._whole: tuple[Tensor, Tensor] | None = None  # mask and numeric of every node, once `hold` was called
+
+    def rescale(self, scaler: Scaler) -> None:
+        """Another scaler from now on. The tensors stay where they are, so a recorded CUDA graph reads the new one."""
+        self.scaler = scaler
+        self.mean.copy_(torch.as_tensor(scaler.mean))
+        self.deviation.copy_(torch.as_tensor(scaler.deviation))
+        self.target_mean.copy_(self.mean[self.targets])
+        self.target_deviation.copy_(self.deviation[self.targets])
+
+    @property
+    def holds_some(self) -> bool:
+        """Whether `hold` was ever called."""
+        return self._whole is not None
+
+    def hold(self, nodes: Int[np.ndarray, "M"]) -> None:
+        """From now on only these nodes' values are there; the others' are as good as never measured."""
+        if self._whole is None:
+            self._whole = (self.mask, self.numeric)
+            self.mask = self.mask.clone()
+            self.numeric = self.mask if self._all_numeric_observed else self.numeric.clone()
+        held = torch.zeros(self.raw.shape[1], 1, dtype=torch.bool, device=self.device)
+        held[torch.as_tensor(nodes, device=self.device)] = True
+        torch.logical_and(self._whole[0], held, out=self.mask)
+        if not self._all_numeric_observed:
+            torch.logical_and(self._whole[1], held, out=self.numeric)
 
     def inputs(self, origins: Int[Tensor, "B"]) -> Inputs:
         """The windows that end before these origins; an origin may be the step after the last."""

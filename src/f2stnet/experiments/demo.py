@@ -1,4 +1,5 @@
-"""The demonstration: F2STNet against the yardsticks on the synthetic city, where the best possible error is known."""
+"""The demonstration: F2STNet against the yardsticks on the synthetic city, where the best possible error is known, and
+FFA against FedAvg where the city's windows are divided among clients."""
 
 import json
 import shutil
@@ -16,9 +17,11 @@ from f2stnet.config import build
 from f2stnet.data.split import split
 from f2stnet.data.synthetic import CityConfig, city
 from f2stnet.errors import InputError
+from f2stnet.experiments.federated_comparison import comparison_blocks, comparison_lead, load_alike
 from f2stnet.experiments.run_report import floor_figures, write_report
 from f2stnet.files import write_json
 from f2stnet.page import Html
+from f2stnet.series import GraphSeries
 from f2stnet.training import configure, fit
 from f2stnet.training.trainer import Listener, silent
 
@@ -26,6 +29,15 @@ MODELS = ("f2stnet", "stid", "linear", "historical-average", "last-value")
 # Chosen so that all of it takes about a minute on two cores.
 CITY: Mapping[str, Any] = {"nodes": 30, "days": 28}
 TRAINING: Mapping[str, Any] = {"epochs": 6, "batch": 32, "learning_rate": 4e-3, "schedule": "cosine"}
+# FFA at full strength: over so few rounds the paper's λ would still be near λ_init.
+METHODS: Mapping[str, Mapping[str, Any]] = {"fedavg": {}, "ffa": {"schedule": "fixed", "maximum": 0.95}}
+FEDERATED_MODEL = "stid"
+FEDERATION: Mapping[str, Mapping[str, Any]] = {
+    "partition": {"kind": "regime", "clients": 5, "alpha_het": 10.0},
+    "federation": {"rounds": 12},
+    "model": {"width": 16},
+    "training": {"batch": 32, "learning_rate": 4e-3},
+}
 MARK, REPORT, RUNS = "demo.json", "report.html", "runs"
 SIGNATURE = {"made by": "f2stnet demo"}
 
@@ -34,6 +46,7 @@ SIGNATURE = {"made by": "f2stnet demo"}
 class Demo:
     tests: dict[str, dict[str, Any]]  # of each model: its test figures, `params` and training `seconds`
     floor: dict[str, Any]
+    federated: dict[str, dict[str, Any]]  # of each federated method: `global`, `clients`, `fairness`, `seconds`
     unit: str
     report: Path
     seconds: float  # all of it
@@ -45,8 +58,11 @@ def run_demo(
     listener: Callable[[str], Listener] = lambda model: silent,
     city_keys: Mapping[str, Any] = CITY,
     training: Mapping[str, Any] = TRAINING,
+    federation: Mapping[str, Mapping[str, Any]] = FEDERATION,
+    round_listener: Callable[[str], Listener] = lambda method: silent,
 ) -> Demo:
-    """Train all models on one city, report in `out`. `listener` gives each model its own."""
+    """Train all models on one city, then one of them by each method among clients; report in `out`. `listener` gives
+    each model its own, `round_listener` each method."""
     began = time.monotonic()
     claim(out)
     keys = {**city_keys, "seed": seed}
@@ -56,10 +72,17 @@ def run_demo(
         for model in MODELS:
             config = configure(model, seed, {"source": "synthetic", **keys}, {"training": training})
             runs[model] = fit(series, config, out / RUNS / model, listen=listener(model))
+        federated = {
+            method: _federate(series, keys, method, federation, out / RUNS / method, round_listener(method))
+            for method in METHODS
+        }
         main = runs[MODELS[0]]
         floor = floor_figures(main, series, split(series, main.config.window).test)
         title = f"F2STNet on a {series.title.lower()}"
-        write_report(list(runs.values()), series, out / REPORT, title, remarks=_by_hand(keys, training))
+        write_report(
+            list(runs.values()), series, out / REPORT, title, remarks=_by_hand(keys, training),
+            sections={"Among clients who keep their data": _among_clients(out / RUNS, keys, federation)},
+        )  # fmt: skip
     assert floor is not None  # the city knows its truth
     kept = ("mae", "rmse", "mape", "steps")
     tests = {
@@ -69,8 +92,34 @@ def run_demo(
     }
     floor = {key: floor[key] for key in kept}
     seconds = round(time.monotonic() - began, 1)
-    write_json(out / MARK, SIGNATURE | {"tests": tests, "floor": floor, "unit": series.unit, "seconds": seconds})
-    return Demo(tests, floor, series.unit, out / REPORT, seconds)
+    told = {"tests": tests, "floor": floor, "federated": federated, "unit": series.unit, "seconds": seconds}
+    write_json(out / MARK, SIGNATURE | told)
+    return Demo(tests, floor, federated, series.unit, out / REPORT, seconds)
+
+
+def _federate(
+    series: GraphSeries,
+    keys: Mapping[str, Any],
+    method: str,
+    sections: Mapping[str, Mapping[str, Any]],
+    folder: Path,
+    listen: Listener,
+) -> dict[str, Any]:
+    from f2stnet.federated.federate import federate  # Flower takes a second to import
+    from f2stnet.federated.settings import configure_federation
+
+    source = {"source": "synthetic", **keys}
+    chosen = {**sections, method: METHODS[method]}
+    metrics = federate(
+        series, configure_federation(method, FEDERATED_MODEL, keys["seed"], source, chosen), folder, listen=listen
+    )
+    kept = ("mae", "rmse", "mape")
+    return {
+        "global": {key: metrics["global"][key] for key in kept},
+        "clients": {name: {key: errors[key] for key in kept} for name, errors in metrics["clients"].items()},
+        "fairness": metrics["fairness"],
+        "seconds": metrics["seconds"],
+    }
 
 
 @contextmanager
@@ -118,10 +167,36 @@ def _remove(path: Path) -> None:
 
 
 def _by_hand(keys: Mapping[str, Any], training: Mapping[str, Any]) -> list[Html]:
-    chosen = {f"data.{key}": value for key, value in keys.items()} | {
-        f"training.{key}": value for key, value in training.items()
-    }
     said = "A short training, so that it ends in about a minute; more epochs bring it further. The same by hand:"
-    settings = " \\\n".join(f"  --set {key}={value}" for key, value in chosen.items())
-    command = f"f2stnet train --data synthetic --model f2stnet --seed {keys['seed']} \\\n{settings}"
+    settings = _settings({"data": keys, "training": training})
+    command = f"f2stnet train --data synthetic --model f2stnet --seed {keys['seed']} {settings}"
     return [page.paragraph(said), page.verbatim(command)]
+
+
+def _among_clients(runs: Path, keys: Mapping[str, Any], federation: Mapping[str, Mapping[str, Any]]) -> list[Html]:
+    """FFA beside FedAvg, in a table, curves and words, and how to see more."""
+    found = load_alike([runs / method for method in METHODS])
+    clients = len(next(iter(found.values())).clients)
+    said = (
+        f"The same city, its windows divided among {clients} clients who differ in when and how busy these are. They "
+        f"train one model, a small {FEDERATED_MODEL}, without handing over data: each trains on its own windows, and "
+        "the server averages the weights. FedAvg weighs clients by their windows; FFA gives more to those whose "
+        "forecasts are off, here at nearly its full strength. One short run of each is a look at how it works, not a "
+        "verdict."
+    )
+    settings = _settings({"data": keys, **federation, "ffa": METHODS["ffa"]})
+    command = (
+        f"f2stnet federate --data synthetic --method ffa --model {FEDERATED_MODEL} --seed {keys['seed']} {settings}"
+    )
+    return [
+        page.paragraph(said),
+        page.paragraph(comparison_lead(found)),
+        *comparison_blocks(found),
+        page.fold("FFA by hand, with a report of its own", page.verbatim(command)),
+    ]
+
+
+def _settings(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """As options of the command line, one a line."""
+    chosen = {f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()}
+    return "".join(f" \\\n  --set {key}={value}" for key, value in chosen.items()).lstrip()

@@ -27,9 +27,15 @@ WORST = 10  # sensors that are listed
 
 
 def write_report(
-    runs: Sequence[Run], series: GraphSeries, path: Path, title: str = "", lead: str = "", remarks: Sequence[Html] = ()
+    runs: Sequence[Run],
+    series: GraphSeries,
+    path: Path,
+    title: str = "",
+    lead: str = "",
+    remarks: Sequence[Html] = (),
+    sections: Mapping[str, Sequence[Html]] | None = None,
 ) -> None:
-    """The first run is the one that is looked at closely; the others stand beside it."""
+    """The first run is the one that is looked at closely; the others stand beside it. `sections` follow the runs'."""
     named = name_runs(runs)
     refuse_unlike(runs, series)
     main = runs[0]
@@ -47,6 +53,8 @@ def write_report(
     rival = best_of(tests) if tests else None
     result.add("Forecasts against what came", *figures.forecasts(named, series, test, shown, rival))
     result.add("Error by sensor", *_by_sensor(first, main, series, floor))
+    for heading, blocks in (sections or {}).items():
+        result.add(heading, *blocks)
     result.add("The data", _data(series))
     settings = {name: to_toml(run.config.to_table()) for name, run in named.items()}
     result.add("Settings", *(page.fold(name, page.verbatim(text)) for name, text in settings.items()))

@@ -9,6 +9,15 @@ from torch import Tensor, nn
 from f2stnet.calendar import DAY_KINDS
 
 
+def declared(model: nn.Module, attribute: str) -> set[str]:
+    """The state-dict names that the layers of a model list in a class attribute, as `node_rows`."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        for name in getattr(module, attribute, ())
+    }
+
+
 class NodeEmbedding(nn.Module):
     """A learned vector for each node."""
 
@@ -25,6 +34,8 @@ class NodeEmbedding(nn.Module):
 
 class CalendarEmbedding(nn.Module):
     """Learned vectors for the slot of the day and the kind of day."""
+
+    table_rows: ClassVar = ("slot.weight", "day.weight")  # a row is trained only by windows of its slot or day
 
     def __init__(self, slots_per_day: int, width: int) -> None:
         super().__init__()

@@ -18,6 +18,8 @@ DENSE_UP_TO = 4096
 class Propagation(nn.Module):
     """x ↦ Â x over the node axis, for a fixed symmetric operator that travels with the model's weights."""
 
+    from_graph: ClassVar = ("rows", "columns", "weights")  # buffers that follow from the graph to the last bit
+
     rows: Tensor
     columns: Tensor
     weights: Tensor

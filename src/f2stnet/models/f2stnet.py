@@ -19,7 +19,7 @@ from f2stnet.layers.embeddings import CalendarEmbedding, NodeEmbedding
 from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution
 from f2stnet.layers.mlp import ResidualMLP
 from f2stnet.layers.spectral import SpectralInput
-from f2stnet.layers.state_space import SelectiveStateSpace
+from f2stnet.layers.state_space import Implementation, SelectiveStateSpace
 from f2stnet.models.registry import models
 from f2stnet.spectrum import fourier_basis
 
@@ -43,6 +43,7 @@ class F2STNetConfig:
     learned_graph: int = 16  # width of the learned adjacency's embeddings, 0: none
     blocks: int = 3  # residual MLP blocks before the head
     dropout: float = 0.1  # inside those blocks
+    implementation: Implementation = "auto"  # of the state space: fused kernels on a GPU, PyTorch elsewhere
 
     def __post_init__(self) -> None:
         for key in ("width", "frequencies", "state"):
@@ -55,7 +56,7 @@ class F2STNetConfig:
             "state_space and window are both off: nothing would read the input",
         )
         if self.variant == "paper":
-            shared = {"variant", "width", "frequencies", "nonzero_frequencies"}
+            shared = {"variant", "width", "frequencies", "nonzero_frequencies", "implementation"}
             for field in fields(self):
                 if field.name not in shared and getattr(self, field.name) != field.default:
                     raise InputError(f"{field.name} is a key of the default variant; `paper` has no such switch")
@@ -86,7 +87,9 @@ class PaperBody(nn.Module):
         super().__init__()
         self.width = config.width
         self.spectral = SpectralInput(_basis(config, task), task.channels, config.width, config.width)
-        self.temporal = SelectiveStateSpace(config.width, state=1, shared=False)
+        self.temporal = SelectiveStateSpace(
+            config.width, state=1, shared=False, implementation=config.implementation
+        )
         self.spatial = GraphConvolution(task.graph.operator, config.width)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "B N D"]:
@@ -114,7 +117,7 @@ class DefaultBody(nn.Module):
                 self.encode = SpectralInput(_basis(config, task), channels, width, width, extra=channels)
             else:
                 self.encode = RawInput(channels, width)
-            self.temporal = SelectiveStateSpace(width, config.state)
+            self.temporal = SelectiveStateSpace(width, config.state, implementation=config.implementation)
         if config.window:
             self.window = nn.Linear(2 * task.input * channels, width)
         if task.known:

@@ -36,7 +36,7 @@ def fit(
     scaler = fit_scaler(series, parts.train, config.window.input, config.window.horizon)
     place = RunFolder(folder)
     if resume:
-        _refuse_other_data(place, series)
+        refuse_other_data(place, series)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(config.seed)
         task = Task.of(series, config.window.input, config.window.horizon)
@@ -110,7 +110,7 @@ def refuse_empty_sensors(series: GraphSeries) -> None:
         )
 
 
-def _refuse_other_data(place: RunFolder, series: GraphSeries) -> None:
+def refuse_other_data(place: RunFolder, series: GraphSeries) -> None:
     _, _, digest = place.template()
     if digest != series.digest:
         raise InputError(f"{place.path}: was started on other data than {series.name!r} is now; it cannot be resumed")

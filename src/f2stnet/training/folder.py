@@ -11,7 +11,6 @@ metrics.json       the result; it exists when the run is complete
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from f2stnet.errors import InputError
 from f2stnet.files import existing, read_toml, write_atomically, write_json, write_text
 from f2stnet.graph import Graph
 from f2stnet.series import GraphSeries
+from f2stnet.training.card import from_card, to_card
 from f2stnet.training.settings import RunConfig
 
 
@@ -55,7 +55,9 @@ class RunFolder:
             raise InputError(f"{self.path}: exists and is not empty; choose another folder")
         self.path.mkdir(parents=True, exist_ok=True)
         series.graph.save(self.path / "graph.npz")
-        write_json(self.path / "series.json", _card(series, scaler))
+        scaling = {"mean": scaler.mean.tolist(), "deviation": scaler.deviation.tolist()}
+        digests = {"graph_digest": series.graph.digest, "digest": series.digest}
+        write_json(self.path / "series.json", to_card(series) | scaling | digests)
         write_text(self.path / "config.toml", to_toml(config.to_table()))  # last: its presence makes it a run
 
     def config(self) -> RunConfig:
@@ -72,13 +74,7 @@ class RunFolder:
             raise InputError(f"{self.path / 'graph.npz'}: not the graph this run was trained on")
         scaler = Scaler(np.array(card.pop("mean")), np.array(card.pop("deviation")))
         digest = card.pop("digest")
-        card["holidays"] = [date.fromisoformat(day) for day in card["holidays"]]
-        fields: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in card.items()
-        }
-        nothing = np.zeros((0, len(graph), len(fields["channels"])), dtype=np.float32)
-        fields["start"] = np.datetime64(str(fields["start"]), "s")
-        return GraphSeries(values=nothing, mask=nothing.astype(bool), graph=graph, **fields), scaler, digest
+        return from_card(card, graph), scaler, digest
 
     def append_log(self, line: dict[str, Any]) -> None:
         with (self.path / "log.jsonl").open("a", encoding="utf-8") as log:
@@ -127,18 +123,6 @@ class RunFolder:
                 raise
             raise InputError(f"{self.path / name}: not valid JSON: {wrong}") from None
         return content
-
-
-def _card(series: GraphSeries, scaler: Scaler) -> dict[str, Any]:
-    kept = ("step", "channels", "targets", "known", "name", "title", "unit", "zone", "service_hours", "missing")
-    return {key: getattr(series, key) for key in kept} | {
-        "start": str(series.start),
-        "holidays": [day.isoformat() for day in series.holidays],
-        "mean": scaler.mean.tolist(),
-        "deviation": scaler.deviation.tolist(),
-        "graph_digest": series.graph.digest,
-        "digest": series.digest,
-    }
 
 
 def _save(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from f2stnet.data.split import Parts
-from f2stnet.data.windows import Windows
+from f2stnet.data.windows import Labels, Windows
 from f2stnet.errors import InputError
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.evaluate import validation_loss
@@ -112,11 +112,7 @@ class Trainer:
 
     def _step(self, origins: Tensor) -> None:
         loss, count = forecast_loss(self.model, self.windows, origins, self.config.loss, self.config.huber_delta)
-        self.optimiser.zero_grad(set_to_none=True)
-        (loss / count.clamp(min=1)).backward()
-        if self.config.clip:
-            nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
-        self.optimiser.step()
+        descend(loss / count.clamp(min=1), self.optimiser, self.parameters, self.config.clip)
         self.total += torch.stack([loss.detach().double(), count.double()])
 
     def _set_rate(self, epoch: int) -> float:
@@ -159,13 +155,25 @@ def adam(parameters: list[nn.Parameter], config: TrainingConfig, device: torch.d
     return torch.optim.Adam(parameters, rate, weight_decay=config.weight_decay, fused=True, capturable=captured)
 
 
+def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.Parameter], clip: float) -> None:
+    """One step down; `clip` is the largest gradient norm, 0 for none."""
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    if clip:
+        nn.utils.clip_grad_norm_(parameters, clip)
+    optimiser.step()
+
+
 def forecast_loss(
     model: nn.Module, windows: Windows, origins: Tensor, kind: Loss, delta: float
 ) -> tuple[Tensor, Tensor]:
     """Sum of the loss over the observed labels of these windows, and how many there are."""
-    labels = windows.labels(origins)
-    forecast = windows.to_real(model(windows.inputs(origins)).float())
-    error = (forecast - labels.values) / windows.target_deviation
+    return label_loss(model(windows.inputs(origins)), windows.labels(origins), windows, kind, delta)
+
+
+def label_loss(forecast: Tensor, labels: Labels, windows: Windows, kind: Loss, delta: float) -> tuple[Tensor, Tensor]:
+    """The same from a model's scaled forecast."""
+    error = (windows.to_real(forecast.float()) - labels.values) / windows.target_deviation
     return masked_loss(kind, error, labels.observed, delta)
 
 

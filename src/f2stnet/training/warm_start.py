@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from f2stnet.layers.embeddings import declared
 from f2stnet.training.run import Run
 
 
@@ -18,11 +19,7 @@ def start_weights(model: nn.Module, earlier: Run, nodes: tuple[str, ...]) -> lis
     new = [name for name in nodes if name not in old_place]
     gone = sorted(set(old_place) - set(nodes))
     source = dict(earlier.model.named_parameters())
-    per_node = {
-        f"{path}.{name}" if path else name
-        for path, module in model.named_modules()
-        for name in getattr(module, "node_rows", ())
-    }
+    per_node = declared(model, "node_rows")
     fresh = []
     for name, parameter in model.named_parameters():
         old = source.get(name)

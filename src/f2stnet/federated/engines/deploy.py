@@ -1,0 +1,101 @@
+"""A federated run between real clients, each with data of its own."""
+
+import json
+import logging
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from f2stnet.errors import InputError
+from f2stnet.federated.apps import bundle
+from f2stnet.federated.engines.connection import Connection
+from f2stnet.federated.engines.flower import split_address
+from f2stnet.federated.engines.superlink import SuperLink
+from f2stnet.federated.engines.told import hear
+from f2stnet.federated.settings import Federation
+from f2stnet.files import existing
+from f2stnet.training.folder import RunFolder
+from f2stnet.training.trainer import Listener
+
+log = logging.getLogger("f2stnet.federated")
+
+
+@contextmanager
+def connected(
+    coordinator: Path | None, listen: str, superlink: str | None = None, ca: Path | None = None
+) -> Iterator[Connection]:
+    """A SuperLink from the coordinator's folder, for as long as it is needed; or the one at the address `superlink`."""
+    if superlink is None:
+        if coordinator is None:
+            raise InputError("--engine superlink needs --coordinator DIR, which `f2stnet coordinator init` makes")
+        with SuperLink.of(coordinator, *split_address(listen)) as link:
+            yield link
+        return
+    authority = ca or (coordinator and coordinator / "ca.crt")
+    if authority is None:
+        raise InputError(f"--superlink {superlink} needs --ca FILE: the certificate that its own is signed with")
+    with TemporaryDirectory(prefix="f2stnet-") as home:
+        yield Connection(superlink, authority, Path(home))
+
+
+def run_on_clients(
+    link: Connection,
+    federation: Federation,
+    manifest: dict[str, Any],
+    out: Path,
+    listen: Listener,
+    resume: bool = False,
+) -> dict[str, Any]:
+    """All rounds, between the clients of `link`; returns what `out/metrics.json` then holds.
+
+    The server app writes `out` on the SuperLink's machine; its whole log goes to a file beside it, `out` + '.log'.
+    Whatever ends the run before its end is an InputError.
+    """
+    if resume and (done := RunFolder(out).metrics()):
+        return done
+    token = _token(out, resume)
+    book = out.with_name(f"{out.name}.log")
+    book.parent.mkdir(parents=True, exist_ok=True)
+    with book.open("a" if resume else "w", encoding="utf-8") as written:
+
+        def note(line: str) -> None:
+            written.write(f"{line}\n")
+            written.flush()
+            event = hear(line)
+            if event is None:
+                return
+            if event[0] == "warning":
+                log.warning("%s", event[1]["said"])
+            else:
+                listen(*event)
+
+        outcome = link.run_app(bundle(federation, manifest, token, out, resume), listen=note)
+    if not outcome.completed:
+        why = outcome.details.removeprefix("ServerApp failed with exception: ") or "no reason was given"
+        raise InputError(f"the run {outcome.status}: {' '.join(why.split())} (its log: {book})")
+    return RunFolder(out).metrics()
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """As an earlier run wrote it to its folder."""
+    try:
+        found = json.loads(existing(path).read_text(encoding="utf-8"))
+        if {"card", "graph"} <= set(found):
+            return dict(found)
+    except (json.JSONDecodeError, TypeError, UnicodeDecodeError):
+        pass
+    raise InputError(f"{path}: not a manifest; expected the manifest.json of a federated run")
+
+
+def _token(out: Path, resume: bool) -> str:
+    """What the clients know this run by: they keep state of their own for it."""
+    if resume:
+        if not (out / "token").is_file():
+            raise InputError(f"{out}: no run between real clients to continue (it has no token)")
+        return (out / "token").read_text(encoding="utf-8").strip()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):  # said before the clients are called together
+        raise InputError(f"{out}: exists and is not empty; choose another folder, or --resume to continue a run")
+    return secrets.token_hex(8)

@@ -1,0 +1,86 @@
+"""The folder of a federated run: that of any run, and beside it
+
+federation.toml      method, partition, rounds and their settings
+manifest.json        what every client's data must be like
+rounds.jsonl         a line a round
+server.safetensors   everything `--resume` needs: weights, server optimiser, method state
+clients/             in a simulation, what each client keeps for itself
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from f2stnet.config import to_toml
+from f2stnet.errors import InputError
+from f2stnet.federated.aggregate import Arrays
+from f2stnet.federated.settings import Federation
+from f2stnet.files import existing, read_toml, write_atomically, write_json, write_text
+from f2stnet.training.folder import RunFolder
+
+
+@dataclass
+class Standing:
+    """Where a federation is after a round."""
+
+    round: int = 0  # rounds done, skipped ones included
+    best_round: int = 0
+    best_loss: float = float("inf")
+    skipped: int = 0  # in a row
+    refused: int = 0  # answers left out so far
+    seconds: float = 0.0
+    ended: str = ""  # why it is over, once it is
+    weighting: dict[str, Any] = field(default_factory=dict)  # what the method's weighting remembers
+
+
+class FederationFolder:
+    def __init__(self, path: Path) -> None:
+        self.path, self.run = path, RunFolder(path)
+
+    def write_federation(self, federation: Federation, manifest: dict[str, Any]) -> None:
+        write_json(self.path / "manifest.json", manifest)
+        write_text(self.path / "federation.toml", to_toml(federation.to_table()))
+
+    def federation(self) -> Federation:
+        path = self.path / "federation.toml"
+        if not path.is_file():
+            raise InputError(f"{self.path}: not the folder of a federated run (it has no federation.toml)")
+        return Federation.from_table(self.run.config(), read_toml(path))
+
+    def manifest(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(existing(self.path / "manifest.json").read_text(encoding="utf-8"))
+        return content
+
+    def client(self, number: int) -> Path:
+        return self.path / "clients" / str(number)
+
+    def append_round(self, line: dict[str, Any]) -> None:
+        with (self.path / "rounds.jsonl").open("a", encoding="utf-8") as log:
+            log.write(json.dumps(line) + "\n")
+
+    def rounds(self) -> list[dict[str, Any]]:
+        path = self.path / "rounds.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+    def cut_rounds(self, count: int) -> None:
+        """Forget rounds that a killed server had written down but not saved."""
+        path = self.path / "rounds.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.is_file() else []
+        write_text(path, "".join(lines[:count]))
+
+    def save(self, tensors: Arrays, standing: Standing) -> None:
+        plain = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        header = {"standing": json.dumps(asdict(standing))}
+        write_atomically(self.path / "server.safetensors", lambda target: save_file(plain, target, header))
+
+    def saved(self) -> tuple[Arrays, Standing] | None:
+        path = self.path / "server.safetensors"
+        if not path.is_file():
+            return None
+        with safe_open(path, framework="pt") as stored:
+            tensors = {name: stored.get_tensor(name) for name in list(stored.keys())}
+            return tensors, Standing(**json.loads(stored.metadata()["standing"]))

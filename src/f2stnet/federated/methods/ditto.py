@@ -1,0 +1,60 @@
+"""Ditto (Li et al., ICML 2021): beside the global model each client trains a personal one, held near it.
+
+    personal:  loss + μ/2 ‖v − Θ_global‖²
+
+The global model is trained as without Ditto; each client is judged by its personal model, which never leaves it.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from f2stnet.config import require
+from f2stnet.federated.aggregate import Arrays
+from f2stnet.federated.methods.fedprox import distance
+from f2stnet.federated.methods.parts import Batch, Objective, Part, methods
+
+if TYPE_CHECKING:
+    from f2stnet.federated.local_training import Local
+
+
+@dataclass(frozen=True)
+class DittoConfig:
+    mu: float = 1.0
+
+    def __post_init__(self) -> None:
+        require(self.mu >= 0, f"mu = {self.mu}: expected 0 or more")
+
+
+class Personal(Objective):
+    personal = True
+
+    def __init__(self, mu: float) -> None:
+        self.mu = mu
+
+    def begin(self, local: "Local") -> None:
+        self.strength = local.put("ditto.strength", torch.tensor(0.0))  # the global model trains first, freely
+
+    def loss(self, local: "Local", batch: Batch, task: Tensor) -> Tensor:
+        return task + 0.5 * self.strength * distance(local.parameters, local.anchor)
+
+    def end(self, local: "Local") -> Arrays:
+        local.take_weights(_own(local) or local.anchors)
+        self.strength.fill_(self.mu)
+        local.descend()
+        local.kept |= {f"ditto.{name}": p.detach().cpu().clone() for name, p in local.model.named_parameters()}
+        return {}
+
+    def before_evaluation(self, local: "Local") -> None:
+        local.take_weights(_own(local))
+
+
+def _own(local: "Local") -> Arrays:
+    return {name[len("ditto.") :]: kept for name, kept in local.kept.items() if name.startswith("ditto.")}
+
+
+@methods.register("ditto", DittoConfig(), "Ditto: each client also trains a personal model near the global one")
+def ditto(config: DittoConfig) -> Part:
+    return Part(objective=Personal(config.mu))

@@ -1,0 +1,254 @@
+"""The server's side of a federation: the rounds, their checkpoints, and the end.
+
+It works through a Flower Grid alone, so the same function serves clients in its own process, under Ray, and behind a
+SuperLink.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from flwr.app import ConfigRecord, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from f2stnet.data.windows import Task
+from f2stnet.errors import InputError
+from f2stnet.federated.aggregate import Arrays, Rows, as_arrays
+from f2stnet.federated.declared import TALLIED
+from f2stnet.federated.fairness import fairness
+from f2stnet.federated.folder import FederationFolder, Standing
+from f2stnet.federated.local_training import travelling
+from f2stnet.federated.manifest import to_manifest
+from f2stnet.federated.methods import Method
+from f2stnet.federated.records import from_record, to_record
+from f2stnet.federated.registration import register, send
+from f2stnet.federated.settings import Federation, FederationConfig
+from f2stnet.federated.strategy import WeightedStrategy
+from f2stnet.layers.embeddings import declared
+from f2stnet.models import count_parameters, make_model
+from f2stnet.series import GraphSeries
+from f2stnet.training.metrics import Tally
+from f2stnet.training.trainer import Listener, silent
+
+log = logging.getLogger("f2stnet.federated")
+
+
+class Server:
+    def __init__(
+        self, grid: Grid, federation: Federation, like: GraphSeries, place: FederationFolder, listen: Listener = silent
+    ) -> None:
+        self.grid, self.federation, self.like, self.place, self.listen = grid, federation, like, place, listen
+        self.config: FederationConfig = federation.config
+        self.method: Method = federation.compose()
+        self.standing = Standing()
+
+    def run(self, resume: bool = False) -> dict[str, Any]:
+        """All rounds; returns what `metrics.json` holds."""
+        self.registered = register(self.grid, self.federation, self.like)
+        arrays = self._start(resume)
+        self.listen("start", self._start_facts(arrays))
+        while not self.standing.ended:
+            arrays = self._round(arrays)
+        best = self.place.run.best() if (self.place.path / "best.safetensors").is_file() else {}
+        weights = {name: best.get(name, array) for name, array in arrays.items()}
+        metrics = self._result(weights)
+        self.place.run.write_metrics(metrics)
+        self.listen("end", metrics)
+        return metrics
+
+    def _start(self, resume: bool) -> Arrays:
+        run, known = self.federation.run, self.registered
+        torch.manual_seed(run.seed)
+        task = Task.of(self.like, run.window.input, run.window.horizon)
+        model = make_model(run.model, run.settings, task)
+        self.parameters = count_parameters(model)
+        if not self.parameters:
+            raise InputError(f"model {run.model!r} has nothing to train, so there is nothing to federate")
+        self.template = model.state_dict()
+        whole = all(len(nodes) == len(self.like.nodes) for nodes in known.sensors.values())
+        rows = Rows(
+            of_nodes=frozenset() if whole else frozenset(declared(model, "node_rows")),
+            owners=known.sensors,
+            of_others=frozenset(declared(model, "table_rows")) if self.config.rows == "owners" else frozenset(),
+        )
+        self.strategy = WeightedStrategy(
+            self.method.weighting,
+            self.method.optimiser,
+            self.method.exchanges,
+            seed=run.seed,
+            minimum=1 if self.method.pooled else min(self.config.minimum, self.federation.clients),
+            clients={node: client for client, node in known.node.items()},
+            examples={client: sizes[0] for client, sizes in known.windows.items()},
+            scales=known.scale,
+            rows=None if self.method.pooled else rows,
+            shares_weights=self.method.shares_weights,
+            trainers=(0,) if self.method.pooled else None,
+            fraction_train=self.config.fraction,
+        )
+        arrays = as_arrays(travelling(model))
+        if not resume:
+            self.place.run.start(run, self.like, known.scaler)
+            self.place.write_federation(self.federation, to_manifest(self.like))
+        saved = self.place.saved() if resume else None
+        if saved is None:
+            self.place.cut_rounds(0)
+            return arrays
+        tensors, self.standing = saved
+        self.standing.ended = "" if self.standing.round < self.config.rounds else self.standing.ended
+        self.place.cut_rounds(self.standing.round)
+        self.method.weighting.restore(self.standing.weighting)
+        if self.method.optimiser is not None:
+            self.method.optimiser.restore(_under("optimiser.", tensors))
+        self.strategy.beside = _under("beside.", tensors)
+        return _under("model.", tensors)
+
+    # A round
+
+    def _round(self, arrays: Arrays) -> Arrays:
+        at, began = self.standing, time.perf_counter()
+        number = at.round + 1
+        rate = self._rate(number - 1)
+        config = ConfigRecord({"rate": rate, "best-round": at.best_round, **self.registered.config})
+        messages = self.strategy.configure_train(number, to_record(arrays), config, self.grid)
+        replies = list(self.grid.send_and_receive(messages, timeout=self.config.timeout))
+        new, metrics = self.strategy.aggregate_train(number, replies)
+        at.round, at.refused = number, at.refused + len(self.strategy.last["refused"])
+        at.skipped = at.skipped + 1 if new is None else 0
+        arrays = from_record(new) if new is not None else arrays
+        line: dict[str, Any] = {"round": number, "rate": rate, "skipped": new is None}
+        line |= {key: value for key, value in self.strategy.last.items() if key not in ("weights", "refused")}
+        line["weights"] = {str(client): weight for client, weight in self.strategy.last["weights"].items()}
+        line["refused"] = {str(client): why for client, why in self.strategy.last["refused"].items()}
+        line["train_loss"] = None if metrics is None else metrics.get("train-loss")
+        if new is not None:
+            line["validation"] = validation = self._evaluate(arrays, "validation", number)
+            loss = _chosen_loss(validation, self.config.best)
+            if loss < at.best_loss:
+                at.best_loss, at.best_round = loss, number
+                self.place.run.save_best(self.template | arrays)
+        at.ended = self._reason_to_end()
+        at.weighting = self.method.weighting.state()
+        line |= {"best_round": at.best_round, "seconds": round(time.perf_counter() - began, 4)}
+        at.seconds += time.perf_counter() - began
+        self.place.append_round(line)
+        self.place.save(self._state(arrays), at)
+        self.listen("round", line | {"of": self.config.rounds})
+        return arrays
+
+    def _evaluate(self, arrays: Arrays, part: str, done: int) -> dict[str, Any]:
+        """Each client's errors on one of its parts, all clients' together, and how evenly they are spread."""
+        record = RecordDict({
+            "arrays": to_record(arrays),
+            "config": ConfigRecord({"part": part, "server-round": done, **self.registered.config}),
+        })  # fmt: skip
+        if self.strategy.beside:
+            record["beside"] = to_record(self.strategy.beside)
+        client_of = {node: client for client, node in self.registered.node.items()}
+        tallies: dict[int, Tally] = {}
+        losses: dict[int, float] = {}
+        for reply in send(self.grid, record, client_of, MessageType.EVALUATE, self.config.timeout):
+            client = client_of.get(reply.metadata.src_node_id)
+            try:
+                if client is None or reply.has_error():
+                    raise ValueError(reply.error.reason if reply.has_error() else "unknown node")
+                found: Any = reply.content["metrics"]
+                tallies[client] = _tally(found, self.federation.run.window.horizon)
+                losses[client] = float(found["loss"])
+            except (KeyError, TypeError, ValueError) as wrong:
+                log.warning("evaluation: client %s left out: %s", client, wrong)
+        clients = {
+            self.registered.name[client]: tallies[client].figures() | {"loss": losses[client]}
+            for client in sorted(tallies)
+        }
+        if not tallies:
+            raise InputError("no client could score the model")
+        every = list(tallies.values())
+        together = sum(every[1:], start=every[0])
+        labels = np.array([float(tally.count.sum()) for tally in every])
+        loss = float(np.average([losses[client] for client in tallies], weights=labels)) if labels.sum() else math.nan
+        return {"global": together.summary() | {"loss": loss}, "clients": clients, "fairness": fairness(clients)}
+
+    def _rate(self, t: int) -> float:
+        rate = self.federation.run.training.learning_rate
+        if self.config.rate == "cosine":
+            rate *= 0.5 * (1 + math.cos(math.pi * t / self.config.rounds))
+        elif self.config.rate == "decay":
+            rate *= self.config.decay**t
+        return rate
+
+    def _reason_to_end(self) -> str:
+        at = self.standing
+        if at.skipped >= self.config.skips:
+            return f"{at.skipped} rounds in a row had too few usable answers"
+        if self.config.patience and at.round - at.best_round >= self.config.patience:
+            return f"no better round for {self.config.patience} rounds"
+        return "all rounds done" if at.round >= self.config.rounds else ""
+
+    def _state(self, arrays: Arrays) -> Arrays:
+        tensors = {f"model.{name}": array for name, array in arrays.items()}
+        if self.method.optimiser is not None:
+            tensors |= {f"optimiser.{name}": array for name, array in self.method.optimiser.state().items()}
+        return tensors | {f"beside.{name}": array for name, array in self.strategy.beside.items()}
+
+    # The end
+
+    def _result(self, weights: Arrays) -> dict[str, Any]:
+        """The test part is looked at here, once, with the weights of the best round."""
+        at, run = self.standing, self.federation.run
+        test = self._evaluate(weights, "test", at.best_round)
+        lines = self.place.rounds()
+        validation = next((line["validation"] for line in lines if line["round"] == at.best_round), None)
+        partition = self.federation.to_table().get("partition")
+        return {
+            "data": self.like.name,
+            "model": run.model,
+            "method": self.federation.method,
+            "partition": partition or {"kind": "own", "clients": self.federation.clients},
+            "windows": self.registered.sizes(),
+            "seed": run.seed,
+            "unit": self.like.unit,
+            "params": self.parameters,
+            "rounds": at.round,
+            "best_round": at.best_round,
+            "ended": at.ended,
+            "refused": at.refused,
+            "seconds": round(at.seconds, 3),
+            **test,
+            "validation": validation,
+        }
+
+    def _start_facts(self, arrays: Arrays) -> dict[str, Any]:
+        known = self.registered
+        return {
+            "parameters": self.parameters,
+            "windows": known.sizes(),
+            "rounds": self.config.rounds,
+            "done": self.standing.round,
+            "folder": str(self.place.path),
+            "bytes": sum(array.numel() * array.element_size() for array in arrays.values()),
+        }
+
+
+def _chosen_loss(validation: dict[str, Any], which: str) -> float:
+    if which == "mean":
+        loss = float(validation["global"]["loss"])
+    else:
+        loss = max(float(client["loss"]) for client in validation["clients"].values())
+    return loss if math.isfinite(loss) else math.inf
+
+
+def _tally(metrics: Mapping[str, Any], horizon: int) -> Tally:
+    """A client's sums a step, as a Tally of one node and one target."""
+    columns = {name: torch.tensor(metrics[name], dtype=torch.float64) for name in TALLIED}
+    for name, column in columns.items():
+        if column.shape != (horizon,) or not bool(torch.isfinite(column).all()):
+            raise ValueError(f"metric {name!r}: expected {horizon} finite numbers")
+    return Tally(**{name: column.view(-1, 1, 1) for name, column in columns.items()})
+
+
+def _under(prefix: str, tensors: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,126 @@
+"""What a federation is made of, as one table that every participant reads alike."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from f2stnet.config import as_dict, build, require
+from f2stnet.errors import InputError
+from f2stnet.federated.methods import Method, compose
+from f2stnet.federated.methods.parts import names
+from f2stnet.federated.partition import PartitionConfig
+from f2stnet.registry import did_you_mean
+from f2stnet.training.settings import RunConfig, configure
+
+SECTIONS = ("window", "model", "training")
+
+
+@dataclass(frozen=True)
+class FederationConfig:
+    rounds: int = 50
+    fraction: float = 1.0  # of the clients that train in a round, drawn anew each round
+    local_epochs: int = 1
+    moments: Literal["fresh", "kept"] = "fresh"  # Adam's, at the start of a round: from zero, or the client's own last
+    rate: Literal["constant", "cosine", "decay"] = "cosine"  # of the local learning rate over the rounds
+    decay: float = 0.98  # its factor a round, for `decay`
+    rows: Literal["all", "owners"] = (
+        "owners"  # a calendar table's rows: mean over all clients, or those that changed them
+    )
+    scaler: Literal["shared", "own"] = "shared"  # from everybody's sums, or each client's own
+    best: Literal["mean", "worst"] = (
+        "mean"  # which validation loss picks the best round: over all labels, or the worst client's
+    )
+    patience: int = 0  # rounds without a better one before stopping, 0: never
+    minimum: int = 1  # clients that must return something usable, or the round is skipped
+    skips: int = 3  # skipped rounds in a row before the run stops
+    timeout: float = 3600.0  # seconds a client has for an answer
+
+    def __post_init__(self) -> None:
+        for key in ("rounds", "local_epochs", "minimum", "skips"):
+            require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
+        require(0 < self.fraction <= 1, f"fraction = {self.fraction}: expected more than 0 and at most 1")
+        require(0 < self.decay <= 1, f"decay = {self.decay}: expected more than 0 and at most 1")
+        require(self.patience >= 0, f"patience = {self.patience}: expected 0 or more")
+        require(self.timeout > 0, f"timeout = {self.timeout}: expected a positive number of seconds")
+
+
+@dataclass(frozen=True)
+class Federation:
+    """All settings of a federated run. `partition` is None where clients bring data of their own."""
+
+    run: RunConfig
+    config: FederationConfig
+    method: str
+    method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    partition: PartitionConfig | None = None
+    clients: int = 0  # K
+
+    def compose(self) -> Method:
+        return compose(self.method, self.method_settings)
+
+    def to_table(self) -> dict[str, Any]:
+        """For `federation.toml`; the run's own settings stand in `config.toml`."""
+        parts = {name: as_dict(settings) for name, settings in self.compose().settings.items()}
+        partition = {"partition": as_dict(self.partition)} if self.partition else {}
+        return (
+            {"method": self.method, "clients": self.clients}
+            | {"federation": as_dict(self.config)}
+            | partition
+            | {name: settings for name, settings in parts.items() if settings}
+        )
+
+    @classmethod
+    def from_table(cls, run: RunConfig, table: Mapping[str, Any]) -> "Federation":
+        methods = {name: dict(table[name]) for name in names(table["method"]) if name in table}
+        partition = build(PartitionConfig(), table["partition"], "partition") if "partition" in table else None
+        config = build(FederationConfig(), table["federation"], "federation")
+        return cls(run, config, table["method"], methods, partition, int(table["clients"]))
+
+    def to_json(self) -> str:
+        return json.dumps({"run": self.run.to_table(), "federation": self.to_table()})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Federation":
+        tables = json.loads(text)
+        return cls.from_table(RunConfig.from_table(tables["run"], "federation"), tables["federation"])
+
+
+def configure_federation(
+    method: str = "fedavg",
+    model: str = "f2stnet",
+    seed: int = 0,
+    data: Mapping[str, Any] | None = None,
+    sections: Mapping[str, Mapping[str, Any]] | None = None,
+    partitioned: bool = True,
+    clients: int = 10,
+) -> Federation:
+    """Defaults with `sections` (as from `--set`) put in: those of a run, `federation`, `partition`, and one for each
+    part of the method."""
+    given = {name: dict(section) for name, section in (sections or {}).items()}
+    parts = names(method)
+    for section in given:
+        if section not in (*SECTIONS, "federation", "partition", *parts):
+            known = ("data", *SECTIONS, "federation", "partition", *parts)
+            raise InputError(f"unknown section {section!r}{did_you_mean(section, known)}")
+    run = configure(model, seed, data, {name: given[name] for name in SECTIONS if name in given})
+    partition = (
+        build(PartitionConfig(clients=clients), given.get("partition", {}), "partition") if partitioned else None
+    )
+    made = compose(method, {name: given[name] for name in parts if name in given})
+    if made.only_under and (partition is None or partition.kind != made.only_under):
+        kind = partition.kind if partition else "each client's own data"
+        raise InputError(
+            f"method {method!r} is meaningful only under partition {made.only_under!r}, where edges between clients "
+            f"are cut; under {kind!r} there are none"
+        )
+    if made.pooled and partition is None:
+        raise InputError(f"method {method!r} needs all data in one place: only a simulation can run it")
+    return Federation(
+        run=run,
+        config=build(FederationConfig(), given.get("federation", {}), "federation"),
+        method=made.name,
+        method_settings={name: given[name] for name in parts if name in given},
+        partition=partition,
+        clients=partition.clients if partition else clients,
+    )

@@ -1,0 +1,364 @@
+"""Whole federations on a small series, in one process."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+
+from f2stnet.errors import InputError
+from f2stnet.federated import client as client_side
+from f2stnet.federated.declared import MESSAGES
+from f2stnet.federated.engines.in_process import InProcessGrid
+from f2stnet.federated.federate import federate
+from f2stnet.federated.folder import FederationFolder
+from f2stnet.federated.methods import compose, methods
+from f2stnet.federated.settings import Federation, configure_federation
+from f2stnet.training import Run
+from small import waves
+
+SMALL = {"model": {"width": 8, "frequencies": 2, "state": 1, "blocks": 1}, "training": {"batch": 16}}
+
+
+def settings(method: str = "fedavg", kind: str = "windows", clients: int = 3, **sections: Any) -> Federation:
+    federation = {"rounds": 2} | sections.pop("federation", {})
+    parts = {"partition": {"kind": kind, "clients": clients, "alpha_het": 2.0}, "federation": federation}
+    return configure_federation(method, "f2stnet", 0, {}, SMALL | parts | sections)
+
+
+def kind_for(method: str) -> str:
+    return compose(method).only_under or "windows"
+
+
+def test_a_federation_leaves_what_it_promises(tmp_path: Path) -> None:
+    series = waves()
+    metrics = federate(series, settings("ffa"), tmp_path / "run")
+    stored = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert stored == metrics
+    assert {"global", "clients", "fairness"} <= set(metrics)
+    assert {"max_rmse", "std_rmse", "worst5_mae", "mae_std"} <= set(metrics["fairness"])
+    assert len(metrics["clients"]) == 3
+    assert metrics["partition"]["kind"] == "windows"
+    lines = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in lines] == [1, 2]
+    assert lines[0]["lambda"] == 0.03
+    assert sum(lines[0]["weights"].values()) == pytest.approx(1)
+    assert FederationFolder(tmp_path / "run").federation().to_table() == settings("ffa").to_table()
+    run = Run.load(tmp_path / "run")  # an ordinary run for whoever wants forecasts
+    assert np.isfinite(run.predict(series, np.array([200]))).all()
+
+
+def test_global_pools_all_clients_elements(tmp_path: Path) -> None:
+    series = waves()
+    metrics = federate(series, settings(), tmp_path / "run")
+    run, sizes = Run.load(tmp_path / "run"), metrics["windows"]
+    from f2stnet.federated.partition import partition
+
+    federation = settings()
+    holdings = partition(series, federation.run.window, federation.partition, 0)
+    every = np.concatenate([holding.parts.test for holding in holdings])
+    assert [len(h.parts.test) for h in holdings] == [sizes[f"client {k}"]["test"] for k in range(3)]
+    assert run.evaluate(series, np.sort(every)).figures()["rmse"] == pytest.approx(metrics["global"]["rmse"], rel=1e-6)
+    own = run.evaluate(series, holdings[1].parts.test).figures()
+    assert own["mae"] == pytest.approx(metrics["clients"]["client 1"]["mae"], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["windows", "regime", "nodes"])
+def test_every_partition_trains(tmp_path: Path, kind: str) -> None:
+    metrics = federate(waves(missing_share=0.1), settings("ffa-robust", kind), tmp_path / "run")
+    assert metrics["refused"] == 0
+    assert np.isfinite(metrics["global"]["rmse"])
+
+
+@pytest.mark.parametrize("method", ["moon", "ditto", "ffa-robust+fedopt", "fedproto", "afl", "local", "pooled", "fggp"])
+def test_a_killed_server_resumes_to_the_very_same_weights(
+    tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kill -9 in the middle of round 3, after its first client has answered: nothing after the checkpoint of round 2
+    has been saved, but that client's own state is ahead already."""
+    series, federation = waves(), settings(method, kind_for(method), federation={"rounds": 4, "fraction": 0.7})
+    whole = federate(series, federation, tmp_path / "whole")
+
+    class Killed(BaseException):
+        pass
+
+    answered = 0
+    call = InProcessGrid._call
+
+    def dies(grid: InProcessGrid, message: Message) -> Message:
+        nonlocal answered
+        config = message.content.get("config", {})
+        if message.metadata.message_type == "train" and config["server-round"] == 3:
+            if answered:
+                raise Killed
+            answered += 1
+            if method == "pooled":
+                call(grid, message)
+                raise Killed
+        return call(grid, message)
+
+    monkeypatch.setattr(InProcessGrid, "_call", dies)
+    with pytest.raises(Killed):
+        federate(series, federation, tmp_path / "run")
+    monkeypatch.setattr(InProcessGrid, "_call", call)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    again = federate(series, FederationFolder(tmp_path / "run").federation(), tmp_path / "run", resume=True)
+    assert again["global"] == whole["global"]
+    assert again["clients"] == whole["clients"]
+    one, _ = FederationFolder(tmp_path / "whole").saved() or ({}, None)
+    two, _ = FederationFolder(tmp_path / "run").saved() or ({}, None)
+    assert set(one) == set(two)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    rounds = FederationFolder(tmp_path / "run").rounds()
+    assert [line["round"] for line in rounds] == [1, 2, 3, 4]
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, how: Any, client: int = 1) -> None:
+    """Client 1's train answers come back spoilt."""
+    train = client_side.Clients.train
+
+    def spoilt(self: Any, number: int, content: Any) -> Any:
+        reply = train(self, number, content)
+        return how(reply) if number == client else reply
+
+    monkeypatch.setattr(client_side.Clients, "train", spoilt)
+
+
+def _raise(reply: Any) -> Any:
+    raise RuntimeError("disk full")
+
+
+def _metric(key: str, value: float) -> Any:
+    def change(reply: Any) -> Any:
+        reply["metrics"][key] = value
+        return reply
+
+    return change
+
+
+def _nan(reply: Any) -> Any:
+    from f2stnet.federated.records import from_record, to_record
+
+    arrays = from_record(reply["arrays"])
+    name = next(iter(arrays))
+    reply["arrays"] = to_record(arrays | {name: torch.full_like(arrays[name], torch.nan)})
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        (_raise, "RuntimeError: disk full"),
+        (_nan, "holds NaN"),
+        (_metric("loss", 1e30), "loss"),
+        (_metric("num-examples", -1), "num-examples"),
+    ],
+)
+def test_one_bad_client_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: Any, why: str
+) -> None:
+    spoil(monkeypatch, how)
+    metrics = federate(waves(), settings("ffa"), tmp_path / "run")
+    line = FederationFolder(tmp_path / "run").rounds()[0]
+    assert line["participants"] == [0, 2]
+    assert why in line["refused"]["1"]
+    assert metrics["refused"] == 2
+    assert np.isfinite(metrics["global"]["rmse"])
+
+
+def test_a_slow_client_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    def slow(reply: Any) -> Any:
+        time.sleep(3.1)
+        return reply
+
+    spoil(monkeypatch, slow)
+    federate(waves(), settings(federation={"rounds": 1, "timeout": 3.0}), tmp_path / "run")
+    assert FederationFolder(tmp_path / "run").rounds()[0]["refused"] == {"1": "no answer in time"}
+
+
+def test_too_few_answers_skip_a_round_and_end_the_run_with_its_best_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies_after_one(reply: Any) -> Any:
+        raise RuntimeError("gone")
+
+    train = client_side.Clients.train
+
+    def failing(self: Any, number: int, content: Any) -> Any:
+        if content["config"]["server-round"] > 1:
+            raise RuntimeError("gone")
+        return train(self, number, content)
+
+    monkeypatch.setattr(client_side.Clients, "train", failing)
+    metrics = federate(waves(), settings(federation={"rounds": 9, "minimum": 2, "skips": 2}), tmp_path / "run")
+    assert metrics["rounds"] == 3
+    assert metrics["best_round"] == 1
+    assert "too few usable answers" in metrics["ended"]
+    assert [line["skipped"] for line in FederationFolder(tmp_path / "run").rounds()] == [False, True, True]
+    assert Run.load(tmp_path / "run").metrics["global"] == metrics["global"]
+
+
+def test_early_stop_by_the_mean_or_by_the_worst_client(tmp_path: Path) -> None:
+    config = {"rounds": 30, "patience": 2, "rate": "constant"}
+    training = SMALL["training"] | {"learning_rate": 0.05}
+    for best in ("mean", "worst"):
+        federation = settings(federation=config | {"best": best}, training=training)
+        metrics = federate(waves(), federation, tmp_path / best)
+        rounds = FederationFolder(tmp_path / best).rounds()
+        losses = [
+            line["validation"]["global"]["loss"]
+            if best == "mean"
+            else max(client["loss"] for client in line["validation"]["clients"].values())
+            for line in rounds
+        ]
+        assert metrics["best_round"] == int(np.argmin(losses)) + 1
+        assert metrics["rounds"] == min(metrics["best_round"] + 2, 30)
+
+
+def test_partial_participation_is_seeded(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        federate(waves(), settings(federation={"rounds": 4, "fraction": 0.4}), tmp_path / name)
+    who = [[line["participants"] for line in FederationFolder(tmp_path / name).rounds()] for name in ("a", "b")]
+    assert who[0] == who[1]
+    assert {len(here) for here in who[0]} == {1}
+    assert len({tuple(here) for here in who[0]}) > 1
+
+
+def test_pooled_is_what_one_holder_of_everything_would_train(tmp_path: Path) -> None:
+    metrics = federate(waves(), settings("pooled"), tmp_path / "run")
+    assert metrics["windows"]["client 0"]["train"] == sum(len(h.parts.train) for h in _holdings(settings("pooled")))
+    assert FederationFolder(tmp_path / "run").rounds()[1]["participants"] == [0]
+
+
+def _holdings(federation: Federation) -> list[Any]:
+    from f2stnet.federated.partition import partition
+
+    return partition(waves(), federation.run.window, federation.partition, 0)  # type: ignore[arg-type]
+
+
+def test_each_clients_own_scaler_by_a_key(tmp_path: Path) -> None:
+    metrics = federate(waves(), settings(federation={"scaler": "own"}), tmp_path / "run")
+    assert np.isfinite(metrics["global"]["rmse"])
+
+
+def test_the_shared_scaler_is_the_one_of_all_training_values(tmp_path: Path) -> None:
+    """Under `nodes` every value has one holder, so the clients' sums add up to those of the whole."""
+    from f2stnet.data.scaler import fit_scaler
+
+    series, federation = waves(missing_share=0.05), settings(kind="nodes")
+    federate(series, federation, tmp_path / "run")
+    window = federation.run.window
+    wanted = fit_scaler(series, _holdings(federation)[0].parts.train, window.input, window.horizon)
+    found = Run.load(tmp_path / "run").scaler
+    assert found.mean == pytest.approx(wanted.mean)
+    assert found.deviation == pytest.approx(wanted.deviation)
+
+
+# What leaves a client
+
+
+def record_messages(monkeypatch: pytest.MonkeyPatch) -> list[Message]:
+    seen: list[Message] = []
+    call = InProcessGrid._call
+
+    def listening(grid: InProcessGrid, message: Message) -> Message:
+        reply = call(grid, message)
+        seen.append(reply)
+        return reply
+
+    monkeypatch.setattr(InProcessGrid, "_call", listening)
+    return seen
+
+
+def parts_of(message: Message) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, record in message.content.items():
+        if isinstance(record, ArrayRecord):
+            found |= {"arrays": None} if key == "arrays" else {name: array.shape for name, array in record.items()}
+        elif isinstance(record, MetricRecord | ConfigRecord):
+            found |= {f"{key}.{name}": value for name, value in record.items()}
+    return found
+
+
+@pytest.mark.parametrize("method", sorted(methods))
+def test_nothing_undeclared_leaves_a_client_and_no_reading_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    series = waves()
+    canaries = {1234.5625, -777.125, 4321.0625}
+    values = series.values.copy()
+    for place, canary in enumerate(sorted(canaries)):
+        values[40 * place + 5, place, 0] = canary
+    from dataclasses import replace
+
+    seen = record_messages(monkeypatch)
+    federation = settings(method, kind_for(method))
+    metrics = federate(replace(series, values=values), federation, tmp_path / "run")
+    assert metrics["refused"] == 0
+    declared = {sent.name: sent.shape for sent in (*MESSAGES, *compose(method).sends)}
+    model_names: set[str] | None = None
+    for message in seen:
+        for name, value in parts_of(message).items():
+            assert name in declared, f"{method} sends {name}, which it does not declare"
+            if name.startswith("metrics.") and declared[name] == "one number":
+                assert not isinstance(value, list), name
+            numbers = value if isinstance(value, list) else [value]
+            assert not {n for n in numbers if isinstance(n, float)} & canaries, name
+        for key, record in message.content.items():
+            if isinstance(record, ArrayRecord):
+                for name, array in record.items():
+                    flat = np.frombuffer(array.data, dtype=np.uint8).tobytes()
+                    for canary in canaries:
+                        assert np.float32(canary).tobytes() not in flat, f"{method}: a reading in {key}.{name}"
+                if key == "arrays":
+                    shapes = {(name, tuple(array.shape)) for name, array in record.items()}
+                    model_names = model_names or shapes  # type: ignore[assignment]
+                    assert shapes == model_names  # always the model, nothing beside it
+
+
+def test_under_nodes_a_clients_answers_do_not_depend_on_what_others_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    federation = settings(kind="nodes", federation={"rounds": 1, "scaler": "own"})
+    own = _holdings(federation)[0].nodes
+    answers = []
+    for place, shift in enumerate((0.0, 5.0)):
+        with monkeypatch.context() as patch:
+            seen = record_messages(patch)
+            values = waves().values.copy()
+            others = np.setdiff1d(np.arange(values.shape[1]), own)
+            values[:, others] += shift
+            federate(replace(waves(), values=values), federation, tmp_path / str(place))
+            mine = [m for m in seen if m.metadata.src_node_id == 2 and "arrays" in m.content]
+            answers.append([array.data for m in mine for array in m.content["arrays"].values()])
+    assert answers[0]
+    assert answers[0] == answers[1]
+
+
+# What is refused
+
+
+def test_misuse_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="only under partition 'nodes'"):
+        settings("fedsage", "windows")
+    with pytest.raises(InputError, match="unknown section 'moon'"):
+        settings("ffa", moon={"mu": 1.0})
+    with pytest.raises(InputError, match="has nothing to train"):
+        federate(
+            waves(), configure_federation("ffa", "last-value", sections={"partition": {"clients": 2}}), tmp_path / "a"
+        )
+    federate(waves(), settings(), tmp_path / "run")
+    with pytest.raises(InputError, match="holds a run already"):
+        federate(waves(), settings(), tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "clients", ignore_errors=True)
+    (tmp_path / "run" / "metrics.json").unlink()
+    with pytest.raises(InputError, match="other data"):
+        federate(waves(seed=3), settings(), tmp_path / "run", resume=True)

@@ -1,0 +1,48 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from f2stnet.errors import InputError
+from f2stnet.federated.manifest import from_manifest, on_manifest, to_manifest
+from small import chain, waves
+
+
+def test_a_manifest_survives_json_and_holds_no_values() -> None:
+    series = waves(nodes=5, channels=2, zone="Europe/Berlin", unit="cars")
+    text = json.dumps(to_manifest(series))
+    like = from_manifest(json.loads(text))
+    assert len(like) == 0
+    assert like.graph.digest == series.graph.digest
+    assert (like.channels, like.targets, like.step, like.unit) == (series.channels, series.targets, series.step, "cars")
+    assert len(text) < 2000  # 240 × 5 × 2 values would not fit
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (lambda s: replace(s, step=1800), "step is 1800"),
+        (lambda s: replace(s, unit="buses"), "unit is 'buses'"),
+        (lambda s: replace(s, channels=("x",), targets=("x",)), r"channels is \('x',\)"),
+        (lambda s: s.select([1, 0, 2, 3]), "another order"),
+        (lambda s: waves(graph=chain(5), nodes=5), "sensor 's4' is not in"),
+        (lambda s: replace(s, graph=replace(s.graph, adjacency=s.graph.adjacency * 2)), "its graph has hash"),
+    ],
+)
+def test_a_misfit_is_refused_by_name(other, why: str) -> None:
+    series = waves()
+    with pytest.raises(InputError, match=why):
+        on_manifest(other(series), series)
+
+
+def test_a_client_with_some_sensors_sees_the_others_as_never_measured() -> None:
+    whole = waves()
+    mine = whole.select([3, 1])
+    spread, own = on_manifest(mine, whole)
+    assert own.tolist() == [1, 3]
+    assert np.array_equal(spread.values[:, 1], whole.values[:, 1])
+    assert np.array_equal(spread.values[:, 3], whole.values[:, 3])
+    assert np.isnan(spread.values[:, [0, 2]]).all()
+    assert not spread.mask[:, [0, 2]].any()
+    assert spread.graph.digest == whole.graph.digest

@@ -29,8 +29,8 @@ def engines(clients: list[int], model: str, rounds: int) -> None:
 
 
 def _round_seconds(engine: Any, clients: int, model: str, rounds: int) -> float:
-    from f2stnet.federated.federate import federate
     from f2stnet.federated.settings import configure_federation
+    from f2stnet.federated.simulation import federate
 
     seconds: list[float] = []
     sections = {

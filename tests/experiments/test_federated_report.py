@@ -16,8 +16,8 @@ from f2stnet.errors import InputError
 from f2stnet.experiments.federated_comparison import compare_report, comparison_lead, load_alike
 from f2stnet.experiments.federated_report import federated_report
 from f2stnet.experiments.federated_run import FederatedRun
-from f2stnet.federated.federate import federate
 from f2stnet.federated.settings import configure_federation
+from f2stnet.federated.simulation import federate
 from f2stnet.series import GraphSeries
 from small import waves
 
@@ -218,21 +218,33 @@ def test_runs_that_are_not_finished_or_not_federated_are_refused(train: Train, t
         federated_report(unfinished)
 
 
-def test_a_comparison_has_a_line_a_run_and_marks_the_best(train: Train, tmp_path: Path) -> None:
-    folders = [train("fedavg"), train("ffa")]
-    html = text(compare_report(folders, tmp_path / "compare.html"))
-    found = {
-        name: json.loads(text(folder / "metrics.json")) for name, folder in zip(("fedavg", "ffa"), folders, strict=True)
-    }
+def test_a_comparison_has_a_line_a_run_and_a_row(train: Train, tmp_path: Path) -> None:
+    folders = {"fedavg": train("fedavg"), "ffa": train("ffa")}
+    html = text(compare_report(list(folders.values()), tmp_path / "compare.html"))
     rows = tables(html)[0]
-    assert {name: row[0] for name, row in rows.items()} == {n: f"{m['global']['rmse']:.2f}" for n, m in found.items()}
-    best = [min(m["global"]["rmse"] for m in found.values()), max(m["fairness"]["jain"] for m in found.values())]
-    marked = [unescape(cell) for cell in re.findall(r'<td class="strong">(.*?)</td>', html)]
-    assert marked[0] == f"{best[0]:.2f}"
-    assert marked[7] == f"{best[1]:.3g}"
+    for name, folder in folders.items():
+        metrics = json.loads(text(folder / "metrics.json"))
+        assert rows[name][0] == f"{metrics['global']['rmse']:.2f}"
+        assert rows[name][-2] == f"{metrics['best_round']}"
     for title in ("All clients together", "The worst client", "Worst-5 MAE", "Spread (Std-RMSE)"):
         assert [line["name"] for line in figures(html)[title]["data"]] == ["fedavg", "ffa"]
     assert "Without λ: fedavg." in html
+
+
+def test_the_best_are_marked_where_they_read_differently(train: Train, tmp_path: Path) -> None:
+    shutil.copytree(train("fedavg"), tmp_path / "other")
+    metrics = json.loads(text(tmp_path / "other" / "metrics.json"))
+    metrics["global"]["rmse"] -= 1
+    metrics["global"]["mae"] += 1
+    metrics["fairness"]["jain"] -= 0.1
+    metrics["fairness"]["max_rmse"] += 1e-9
+    metrics["clients"]["client 2"]["rmse"] -= 1
+    (tmp_path / "other" / "metrics.json").write_text(json.dumps(metrics))
+    html = text(compare_report([train("fedavg"), tmp_path / "other"], tmp_path / "compare.html"))
+    rows = [re.findall(r"<td class=\"([^\"]*)\">", row) for row in html.split("<tr>") if "<td" in row]
+    marked = [[place for place, kind in enumerate(row) if "strong" in kind] for row in rows]
+    assert marked[:2] == [[2, 8], [1]]  # MAE and Jain's index; RMSE
+    assert marked[2:] == [[], [], [2], []]  # clients
 
 
 def test_the_words_of_a_comparison_follow_the_figures(train: Train) -> None:

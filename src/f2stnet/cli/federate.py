@@ -59,9 +59,9 @@ def federate(
     Example: f2stnet federate --data synthetic --method ffa --partition regime --clients 5 --rounds 3 --out runs/fed
     """
     from f2stnet.experiments.federated_report import federated_report
-    from f2stnet.federated.federate import federate as run_federation  # Flower takes a second to import
     from f2stnet.federated.folder import FederationFolder
     from f2stnet.federated.settings import configure_federation
+    from f2stnet.federated.simulation import federate as run_federation  # Flower takes a second to import
 
     keys, others = sections(settings, graph)
     real = engine == "superlink"

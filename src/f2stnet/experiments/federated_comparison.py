@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 
 from f2stnet import page
 from f2stnet.errors import InputError
@@ -76,25 +77,22 @@ def comparison_blocks(runs: Mapping[str, FederatedRun]) -> list[Html]:
 
 
 def _comparison(runs: Mapping[str, FederatedRun]) -> Html:
-    heads = ["run", *ERRORS.values(), *MEASURES.values(), "best round", "s"]
+    heads = ["run", *ERRORS.values(), *MEASURES.values(), "best round", "training s"]
+    found = [run.metrics for run in runs.values()]
     grid = np.array(
-        [
-            [run.metrics["global"][key] for key in ERRORS] + [run.metrics["fairness"].get(key) for key in MEASURES]
-            for run in runs.values()
-        ],
+        [[one["global"][key] for key in ERRORS] + [one["fairness"].get(key) for key in MEASURES] for one in found],
         dtype=np.float64,
     )
-    ranked = np.where(np.isnan(grid), np.inf, grid)
-    ranked[:, -1] *= -1  # of Jain's index the highest is the best
     rows = [
-        [name, *map(number, values), f"{run.metrics['best_round']}", f"{run.metrics['seconds']:,.1f}"]
-        for (name, run), values in zip(runs.items(), grid.tolist(), strict=True)
+        [name, *map(number, values), f"{one['best_round']}", f"{one['seconds']:,.1f}"]
+        for name, values, one in zip(runs, grid.tolist(), found, strict=True)
     ]
-    strong = {(int(row), column) for column, row in enumerate(ranked.argmin(axis=0), start=1)} if len(runs) > 1 else ()
-    unit = next(iter(runs.values())).metrics["unit"]
+    grid[:, list(MEASURES).index("jain") + len(ERRORS)] *= -1  # the highest is the best
+    strong = {(row, column + 1) for column, values in enumerate(grid.T) for row in _lowest(values)}
+    unit = f" in {found[0]['unit']}" if found[0]["unit"] else ""
     caption = (
-        f"Test part, errors{f' in {unit}' if unit else ''}; the first three over the windows of all clients. The best "
-        "of each column are marked; one run each says nothing about chance."
+        f"Test part, errors{unit}; the first three over the windows of all clients. The best of each column are "
+        "marked; one run each says nothing about chance."
     )
     return page.table(heads, rows, caption, strong=strong)
 
@@ -103,10 +101,17 @@ def _client_by_client(rmse: Mapping[str, Mapping[str, float | None]]) -> Html:
     clients = list(dict.fromkeys(client for errors in rmse.values() for client in errors))
     grid = np.array([[errors.get(client) for errors in rmse.values()] for client in clients], dtype=np.float64)
     rows = [[client, *map(number, values)] for client, values in zip(clients, grid.tolist(), strict=True)]
-    lowest = np.where(np.isnan(grid), np.inf, grid).argmin(axis=1)
-    strong = {(row, 1 + int(place)) for row, place in enumerate(lowest)} if len(rmse) > 1 else ()
+    strong = {(row, column + 1) for row, values in enumerate(grid) for column in _lowest(values)}
     table = page.table(["client", *rmse], rows, "Test RMSE of each client; its lowest is marked.", strong=strong)
     return page.fold(f"Each of the {len(rows)} clients", table) if len(rows) > MANY else table
+
+
+def _lowest(values: Float[np.ndarray, "M"]) -> list[int]:
+    """Where the lowest stands, and all that read the same as it; nowhere if all do."""
+    known = np.where(np.isnan(values), np.inf, values)
+    best = number(float(known.min()))
+    places = [place for place, value in enumerate(known.tolist()) if number(value) == best]
+    return places if len(places) < len(values) else []
 
 
 def _change(now: float, before: float) -> str:

@@ -196,7 +196,7 @@ def _figure(
     layout: dict[str, Any] = {
         "showlegend": legend,
         "xaxis": {"title": page.axis_title("round"), "dtick": _tick([at for line in data for at in line["x"]])},
-        "yaxis": {"title": page.axis_title(axis)} | scale,
+        "yaxis": {"title": page.axis_title(f"{axis}, log" if wide else axis)} | scale,
     }
     if best:
         mark = {"type": "line", "yref": "paper", "x0": best, "x1": best, "y0": 0, "y1": 1}

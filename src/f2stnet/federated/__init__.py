@@ -6,13 +6,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from f2stnet.federated.federate import federate
     from f2stnet.federated.settings import configure_federation
+    from f2stnet.federated.simulation import federate
     from f2stnet.federated.strategy import AFL, FFA, FFARobust, WeightedStrategy
 
 __all__ = ["AFL", "FFA", "FFARobust", "WeightedStrategy", "configure_federation", "federate"]
 
-_HOMES = {"configure_federation": "settings", "federate": "federate"}
+_HOMES = {"configure_federation": "settings", "federate": "simulation"}
 
 
 def __getattr__(name: str) -> Any:

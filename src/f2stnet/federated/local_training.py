@@ -19,7 +19,7 @@ from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.methods.parts import Batch, Method
 from f2stnet.layers.embeddings import declared
 from f2stnet.training.capture import CapturedStep
-from f2stnet.training.evaluate import evaluate, validation_loss
+from f2stnet.training.evaluate import Forecaster, score, validation_loss
 from f2stnet.training.metrics import Tally
 from f2stnet.training.precision import working_precision
 from f2stnet.training.settings import TrainingConfig
@@ -66,7 +66,8 @@ class Local:
         self.anchors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         self.anchor = [self.anchors[name] for name, p in model.named_parameters() if p.requires_grad]
         self.optimiser = adam(self.parameters, config, self.device)
-        self.forecaster = _Mended(self)
+        self.mended = _Mended(self)
+        self.forecaster = Forecaster(self.mended, windows, config.capture)
         self.total = torch.zeros(2, dtype=torch.float64, device=self.device)
         self.captured: dict[int, CapturedStep] = {}  # by batch size
         self._places: dict[str, Tensor] = {}
@@ -147,7 +148,7 @@ class Local:
         """The training loss of the model as it stands, in training deviations."""
         at = torch.as_tensor(origins, device=self.device)
         with working_precision(self.config.precision, self.device):
-            loss, _ = validation_loss(self.forecaster, self.windows, at, self.config.loss, self.config.huber_delta)
+            loss, _ = validation_loss(self.forecaster, at, self.config.loss, self.config.huber_delta)
         return loss
 
     def score(self, origins: np.ndarray) -> tuple[Tally, float]:
@@ -155,7 +156,7 @@ class Local:
         for objective in self.method.objectives:
             objective.before_evaluation(self)
         with working_precision(self.config.precision, self.device):
-            tally = evaluate(self.forecaster, self.windows, origins)
+            tally = score(self.forecaster, origins)
         power = {"mae": 1, "mse": 2}.get(self.config.loss)
         if power is None:
             return tally, self.loss_on(origins)
@@ -168,7 +169,7 @@ class Local:
         there = self._places.get(name)
         if there is None or there.shape != value.shape:
             self._places[name] = there = value.detach().to(self.device).clone()
-            self.captured.clear()
+            self._forget_recordings()
         else:
             there.copy_(value)
         return there
@@ -185,9 +186,15 @@ class Local:
         assert self._features is not None
         return self._features
 
+    def _forget_recordings(self) -> None:
+        self.captured.clear()
+        self.forecaster.captured.clear()
+
     def _hold(self, nodes: np.ndarray) -> None:
         count = self.windows.raw.shape[1]
         if len(nodes) < count or self.windows.holds_some:
+            if not self.windows.holds_some:
+                self._forget_recordings()  # the mask moves to a place of its own
             self.windows.hold(nodes)
         held = torch.zeros(count)
         held[torch.as_tensor(nodes)] = 1 / len(nodes)
@@ -202,7 +209,9 @@ class Local:
             if self.config.capture and self.device.type == "cuda":
                 if len(origins) not in self.captured:
                     before = self.total.clone()  # recording takes a few real steps
-                    self.captured[len(origins)] = CapturedStep(self._step, self.model, self.optimiser, origins)
+                    self.captured[len(origins)] = CapturedStep(
+                        self._step, self.model, self.optimiser, origins, self.forecaster.pool
+                    )
                     self.total.copy_(before)
                 self.captured[len(origins)](origins)
             else:
@@ -211,7 +220,7 @@ class Local:
         return float(loss / max(count, 1))
 
     def _step(self, origins: Tensor) -> None:
-        inputs, labels = self.forecaster.mended(self.windows.inputs(origins)), self.windows.labels(origins)
+        inputs, labels = self.mended.inputs(self.windows.inputs(origins)), self.windows.labels(origins)
         batch = Batch(inputs, labels, self.model(inputs), self._features)
         loss, count = label_loss(batch.forecast, labels, self.windows, self.config.loss, self.config.huber_delta)
         total = loss / count.clamp(min=1)
@@ -257,12 +266,12 @@ class _Mended(nn.Module):
         self.local = [local]  # in a list: not a submodule
         self.model = local.model
 
-    def mended(self, inputs: Inputs) -> Inputs:
+    def inputs(self, inputs: Inputs) -> Inputs:
         (local,) = self.local
         for objective in local.method.objectives:
             inputs = objective.mend(local, inputs)
         return inputs
 
     def forward(self, inputs: Inputs) -> Tensor:
-        forecast: Tensor = self.model(self.mended(inputs))
+        forecast: Tensor = self.model(self.inputs(inputs))
         return forecast

@@ -65,7 +65,7 @@ def bucket_means(local: "Local") -> tuple[Float[Tensor, "buckets W"], Float[Tens
     totals, count = [], torch.zeros(BUCKETS, dtype=torch.float64, device=local.device)
     with working_precision(local.config.precision, local.device):
         for origins in train.split(BATCH.get(local.device.type, 64)):
-            inputs = local.forecaster.mended(local.windows.inputs(origins))
+            inputs = local.mended.inputs(local.windows.inputs(origins))
             member = functional.one_hot(buckets(local, inputs), BUCKETS).double()
             totals.append(member.T @ local.pool(local.features_with({}, inputs)).double())
             count += member.sum(0)
@@ -76,7 +76,7 @@ def bucket_means(local: "Local") -> tuple[Float[Tensor, "buckets W"], Float[Tens
 def feature_width(local: "Local") -> int:
     """W, by looking at one window."""
     one = torch.as_tensor(local.parts.train[:1], device=local.device)
-    return local.features_with({}, local.forecaster.mended(local.windows.inputs(one))).shape[-1]
+    return local.features_with({}, local.mended.inputs(local.windows.inputs(one))).shape[-1]
 
 
 @dataclass(frozen=True)

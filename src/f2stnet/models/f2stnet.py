@@ -87,9 +87,7 @@ class PaperBody(nn.Module):
         super().__init__()
         self.width = config.width
         self.spectral = SpectralInput(_basis(config, task), task.channels, config.width, config.width)
-        self.temporal = SelectiveStateSpace(
-            config.width, state=1, shared=False, implementation=config.implementation
-        )
+        self.temporal = SelectiveStateSpace(config.width, state=1, shared=False, implementation=config.implementation)
         self.spatial = GraphConvolution(task.graph.operator, config.width)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "B N D"]:

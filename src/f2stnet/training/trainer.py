@@ -16,7 +16,7 @@ from f2stnet.data.split import Parts
 from f2stnet.data.windows import Labels, Windows
 from f2stnet.errors import InputError
 from f2stnet.training.capture import CapturedStep
-from f2stnet.training.evaluate import validation_loss
+from f2stnet.training.evaluate import Forecaster, validation_loss
 from f2stnet.training.folder import Progress, RunFolder
 from f2stnet.training.losses import Loss, masked_loss
 from f2stnet.training.precision import working_precision
@@ -43,6 +43,7 @@ class Trainer:
         self.optimiser = adam(self.parameters, config, windows.device)
         self.total = torch.zeros(2, dtype=torch.float64, device=windows.device)  # loss and labels of the epoch
         self.captured: CapturedStep | None = None
+        self.forecaster = Forecaster(model, windows, config.capture)
 
     def run(self, listen: Listener) -> Progress:
         while not self.progress.finished:
@@ -50,9 +51,7 @@ class Trainer:
             rate = self._set_rate(epoch)
             with working_precision(self.config.precision, self.windows.device):
                 train_loss = self._epoch(epoch, listen)
-                loss, mae = validation_loss(
-                    self.model, self.windows, self.validation, self.config.loss, self.config.huber_delta
-                )
+                loss, mae = validation_loss(self.forecaster, self.validation, self.config.loss, self.config.huber_delta)
             if not np.isfinite(train_loss) or not np.isfinite(loss):
                 raise InputError(
                     f"epoch {epoch}: the loss is {train_loss if not np.isfinite(train_loss) else loss}; "

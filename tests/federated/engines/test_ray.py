@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from f2stnet.federated.federate import federate
 from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.settings import configure_federation
+from f2stnet.federated.simulation import federate
 from small import waves
 
 pytest.importorskip("ray")

@@ -31,19 +31,21 @@ def same(a: Arrays, b: Arrays) -> bool:
 def test_round_0_is_fedavgs_to_the_last_bit_whatever_was_received() -> None:
     plain, _, _ = bench("fedavg").train(1e-2)
     assert same(plain, bench("fedproc").train(1e-2)[0])
-    assert same(plain, bench("fedproc", None, received()).train(1e-2)[0])
+    assert same(plain, bench("fedproc", {"horizon": 100}, received()).train(1e-2)[0])
 
 
 def test_a_later_round_is_not_fedavgs_until_the_horizon_is_reached() -> None:
     plain, _, _ = bench("fedavg", t=50).train(1e-2)
-    assert not same(plain, bench("fedproc", None, received(), t=50).train(1e-2)[0])
+    assert not same(plain, bench("fedproc", {"horizon": 100}, received(), t=50).train(1e-2)[0])
     assert same(plain, bench("fedproc", {"horizon": 50}, received(), t=50).train(1e-2)[0])
-    assert same(plain, bench("fedproc", None, None, t=50).train(1e-2)[0])  # no prototypes: the last round failed
+    assert same(
+        plain, bench("fedproc", {"horizon": 100}, None, t=50).train(1e-2)[0]
+    )  # no prototypes: the last round failed
 
 
 @pytest.mark.parametrize(("t", "alpha"), [(1, 0.01), (25, 0.25), (100, 1.0), (250, 1.0)])
 def test_task_and_contrast_are_mixed_by_the_round(t: int, alpha: float) -> None:
-    local = bench("fedproc", None, t=t, dropout=0.0)
+    local = bench("fedproc", {"horizon": 100}, t=t, dropout=0.0)
     batch = one_batch(local)
     bucket = buckets(local, batch.inputs)
     assert batch.features is not None
@@ -60,7 +62,7 @@ def test_task_and_contrast_are_mixed_by_the_round(t: int, alpha: float) -> None:
 
 def test_training_tells_features_of_different_buckets_apart() -> None:
     def apart(t: int) -> float:
-        local = bench("fedproc", None, received(), t=t, epochs=5)
+        local = bench("fedproc", {"horizon": 100}, received(), t=t, epochs=5)
         local.train(1e-2)
         local.model.eval()
         batch = one_batch(local, 64)
@@ -72,7 +74,7 @@ def test_training_tells_features_of_different_buckets_apart() -> None:
 
 
 def test_the_contrast_reaches_the_weights_below_the_head() -> None:
-    local = bench("fedproc", None, received(), t=1)
+    local = bench("fedproc", {"horizon": 100}, received(), t=1)
     loss(local).backward()
     assert local.model.window.weight.grad.abs().sum() > 0
 
@@ -82,8 +84,8 @@ def test_a_client_sends_what_is_declared_and_the_next_round_reads_it() -> None:
     _, sent, _ = local.train(1e-2)
     assert set(sent) == {sent.name for sent in compose("fedproc").sends if sent.name.startswith("fedproc.")}
     combined = local.method.exchanges["fedproc"].combine(0, {0: sent}, {0: len(local.parts.train)})
-    nothing = loss(bench("fedproc", None, None, t=1), task=0.0)
-    something = loss(bench("fedproc", None, combined, t=1), task=0.0)
+    nothing = loss(bench("fedproc", {"horizon": 100}, None, t=1), task=0.0)
+    something = loss(bench("fedproc", {"horizon": 100}, combined, t=1), task=0.0)
     assert nothing.item() == 0
     assert something.item() > 0
 

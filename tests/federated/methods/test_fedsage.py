@@ -80,7 +80,7 @@ def test_only_sensors_beside_the_region_are_filled() -> None:
     local = bench()
     turn(local, local.weights(), nodes=np.array([2, 3, 4]))
     inputs = some_inputs(local)
-    mended = local.forecaster.mended(inputs)
+    mended = local.mended.inputs(inputs)
     changed = _differs(mended.values, inputs.values)
     assert changed == [1, 5]
     assert _differs(mended.observed, inputs.observed) == [1, 5]
@@ -96,7 +96,7 @@ def test_what_it_fills_in_is_nearer_to_the_truth_than_the_mean() -> None:
     turn(local, local.weights(), nodes=LEFT)
     enter(whole, nodes=np.arange(NODES))
     truth = some_inputs(whole).values[:, :, 4]
-    made = local.forecaster.mended(some_inputs(local)).values[:, :, 4]
+    made = local.mended.inputs(some_inputs(local)).values[:, :, 4]
     assert (made - truth).square().mean() < 0.3 * truth.square().mean()  # 0 is the scaled mean
 
 
@@ -211,7 +211,7 @@ def test_scoring_mends_with_the_own_generator_then_the_average_then_not_at_all()
     def filled(**how: Arrays) -> Tensor:
         enter(local, t=1, **how)  # type: ignore[arg-type]
         local.score(local.parts.validation)
-        return local.forecaster.mended(some_inputs(local)).values[:, :, 4]
+        return local.mended.inputs(some_inputs(local)).values[:, :, 4]
 
     own = filled(kept=kept)
     assert torch.equal(filled(kept=kept, received=average), own)
@@ -226,7 +226,7 @@ def test_a_loss_before_the_round_begins_is_not_mended_for_the_client_before() ->
     enter(local)
     local.take_weights(start)
     inputs = some_inputs(local)
-    assert torch.equal(local.forecaster.mended(inputs).values, inputs.values)
+    assert torch.equal(local.mended.inputs(inputs).values, inputs.values)
 
 
 @pytest.mark.parametrize("nodes", [np.array([3]), np.arange(NODES)])
@@ -296,7 +296,7 @@ def test_mending_and_the_generators_step_can_be_recorded() -> None:
         torch.ones(1).item()
     with using("reference"), Recordable():  # on a CPU the fast form looks at a number; on a GPU it does not
         shop._loss(origins).backward(inputs=list(shop.generator.parameters()))
-        local.forecaster.mended(local.windows.inputs(origins))
+        local.mended.inputs(local.windows.inputs(origins))
 
 
 def test_it_is_meaningful_under_nodes_alone_and_composes() -> None:

@@ -5,7 +5,7 @@ from f2stnet.federated.methods import compose, methods
 
 NAMES = {
     "fedavg", "fedprox", "moon", "fedopt", "fedproc", "fedsage", "fedproto", "fggp", "ffa", "ffa-robust", "local",
-    "pooled", "qfedavg", "afl", "ditto",
+    "pooled", "qfedavg", "afl", "ditto", "fedavgm",
 }  # fmt: skip
 
 

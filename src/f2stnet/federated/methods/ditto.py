@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DittoConfig:
-    mu: float = 1.0
+    mu: float = 0.1  # published: 1
 
     def __post_init__(self) -> None:
         require(self.mu >= 0, f"mu = {self.mu}: expected 0 or more")

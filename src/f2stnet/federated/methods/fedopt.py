@@ -5,7 +5,9 @@ from f2stnet.federated.methods.parts import Part, methods
 
 
 @methods.register(
-    "fedopt", OptimiserConfig(optimiser="adam", rate=0.1), "FedOpt: Adam, Yogi, Adagrad or momentum on the server"
+    "fedopt",
+    OptimiserConfig(optimiser="adam", rate=0.03),  # published: .1, which diverges here
+    "FedOpt: Adam, Yogi, Adagrad or momentum on the server",
 )
 def fedopt(config: OptimiserConfig) -> Part:
     return Part(optimiser=MomentOptimiser(config))

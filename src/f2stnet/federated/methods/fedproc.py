@@ -29,7 +29,7 @@ SENT = (
 
 @dataclass(frozen=True)
 class FedProcConfig:
-    horizon: int = 100  # rounds until the task loss stands alone
+    horizon: int = 10  # rounds until the task loss stands alone, published: 100
     temperature: float = 0.5  # τ
 
     def __post_init__(self) -> None:

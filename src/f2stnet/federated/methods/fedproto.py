@@ -31,7 +31,7 @@ SENT = (
 
 @dataclass(frozen=True)
 class FedProtoConfig:
-    ld: float = 1.0  # λ of the paper
+    ld: float = 0.1  # λ of the paper, published: 1
 
     def __post_init__(self) -> None:
         require(self.ld >= 0, f"ld = {self.ld}: expected 0 or more")

@@ -38,8 +38,8 @@ class FFARobustConfig:
     rounds: int = 50  # the length of a cosine schedule
     memory: float = 0.3  # m: the weight of the newest loss
     reach: float = 2.0  # the largest relative deviation that counts
-    power: float = 1.0  # how sharply the weights follow the losses; 1 is the paper's linear form
-    bound: float = 2.0  # the largest weight, in multiples of FedAvg's
+    power: float = 2.0  # how sharply the weights follow the losses; 1 is the paper's linear form
+    bound: float = 3.0  # the largest weight, in multiples of FedAvg's
     scale_free: bool = True
 
     def __post_init__(self) -> None:

@@ -49,7 +49,7 @@ SENT = (
 
 @dataclass(frozen=True)
 class FGGPConfig:
-    strength: float = 1.0  # of the contrast
+    strength: float = 0.1  # of the contrast, published: 1
     temperature: float = 0.5  # τ
     hide_values: float = 0.1  # share of the inputs that the augmented window lacks
     hide_sensors: float = 0.1  # share of the sensors that it lacks altogether

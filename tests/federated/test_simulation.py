@@ -14,10 +14,10 @@ from f2stnet.errors import InputError
 from f2stnet.federated import client as client_side
 from f2stnet.federated.declared import MESSAGES
 from f2stnet.federated.engines.in_process import InProcessGrid
-from f2stnet.federated.federate import federate
 from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.methods import compose, methods
 from f2stnet.federated.settings import Federation, configure_federation
+from f2stnet.federated.simulation import federate
 from f2stnet.training import Run
 from small import waves
 
@@ -258,6 +258,18 @@ def test_the_shared_scaler_is_the_one_of_all_training_values(tmp_path: Path) -> 
     found = Run.load(tmp_path / "run").scaler
     assert found.mean == pytest.approx(wanted.mean)
     assert found.deviation == pytest.approx(wanted.deviation)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("method", ["ffa", "moon", "ditto", "local", "fedsage", "fggp"])
+def test_recorded_steps_and_forecasts_give_the_same_run_as_plain_ones(tmp_path: Path, method: str) -> None:
+    found = []
+    for capture in (True, False):
+        training = SMALL["training"] | {"device": "cuda", "capture": capture}
+        federation = settings(method, kind_for(method), training=training)
+        found.append(federate(waves(), federation, tmp_path / str(capture)))
+    assert found[0]["global"]["rmse"] == pytest.approx(found[1]["global"]["rmse"], rel=1e-5)
+    assert found[0]["fairness"]["max_rmse"] == pytest.approx(found[1]["fairness"]["max_rmse"], rel=1e-5)
 
 
 # What leaves a client

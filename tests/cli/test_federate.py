@@ -1,0 +1,28 @@
+"""f2stnet federate: what a person finds afterwards."""
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from f2stnet.cli import app
+
+SMALL = [
+    "--data", "synthetic", "--set", "data.nodes=6", "--set", "data.days=4", "--model", "stid", "--set", "model.width=4",
+    "--partition", "regime", "--clients", "3", "--rounds", "2",
+]  # fmt: skip
+
+
+def test_a_report_page_is_written_and_its_place_is_printed(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["federate", *SMALL, "--out", str(tmp_path / "run")], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output + str(result.exception)
+    assert str(tmp_path / "run" / "report.html") in result.stdout.splitlines()
+    html = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Who holds what" in html  # the data is at hand, so its partition is drawn
+
+
+def test_json_is_all_that_is_printed_and_the_page_is_there_too(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["federate", *SMALL, "--out", str(tmp_path / "run"), "--json"])
+    assert result.exit_code == 0, result.output + str(result.exception)
+    assert json.loads(result.stdout) == json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert (tmp_path / "run" / "report.html").is_file()

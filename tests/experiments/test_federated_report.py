@@ -140,7 +140,9 @@ def test_fedavg_weighs_by_shares_and_has_no_strength(train: Train) -> None:
 
 
 def test_where_nothing_is_combined_nothing_weighs(train: Train) -> None:
-    assert "no weights are combined" in text(federated_report(train("local", "nodes")))
+    html = text(federated_report(train("local", "nodes")))
+    assert "no weights are combined" in html
+    assert {row[-1] for row in tables(html)[1].values()} == {"–"}
     assert "nothing to weigh" in text(federated_report(train("pooled")))
 
 
@@ -161,6 +163,15 @@ def test_who_was_left_out_is_named_with_the_reason(train: Train, tmp_path: Path)
     clients = tables(html)[1]
     assert clients["client 2"][5:7] == ["2", "1"]
     assert clients["client 1"][5:7] == ["3", "0"]
+
+
+def test_the_worst_client_of_each_round_is_named(train: Train, tmp_path: Path) -> None:
+    def change(lines: list[dict[str, Any]]) -> None:
+        for line, worst in zip(lines, (3, 1, 2), strict=True):
+            line["validation"]["clients"][f"client {worst}"]["rmse"] = 1e3
+
+    html = text(federated_report(spoil(train(), tmp_path / "worst", change)))
+    assert figures(html)["Convergence"]["data"][1]["customdata"] == ["client 3", "client 1", "client 2"]
 
 
 def test_a_skipped_round_is_a_gap_and_said(train: Train, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def check_(data: Spec, settings: Settings = None, graph: GraphFile = None, as_js
 @app.command("show")
 def show_(
     data: Spec,
-    out: Annotated[Path | None, typer.Option(help="The page's file.  [default: the data's name].html")] = None,
+    out: Annotated[Path | None, typer.Option(help="The page's file.  \\[default: the data's name].html")] = None,
     settings: Settings = None,
     graph: GraphFile = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")] = False,

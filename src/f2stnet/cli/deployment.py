@@ -34,7 +34,7 @@ RunningSuperLink = Annotated[
 Authority = Annotated[
     Path | None,
     typer.Option(
-        "--ca", help="The ca.crt of --superlink.  [default: that of --coordinator]", metavar="FILE",
+        "--ca", help="The ca.crt of --superlink.  \\[default: that of --coordinator]", metavar="FILE",
         rich_help_panel=FOR_CLIENTS,
     ),
 ]  # fmt: skip

@@ -18,26 +18,26 @@ from f2stnet.errors import InputError
 def federate(
     data: Data = None,
     method: Annotated[
-        str | None, typer.Option(help="See `f2stnet list methods`; joined by +, as moon+ffa.  [default: ffa]")
+        str | None, typer.Option(help="See `f2stnet list methods`; joined by +, as moon+ffa.  \\[default: ffa]")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="See `f2stnet list models`.  [default: f2stnet]")] = None,
+    model: Annotated[str | None, typer.Option(help="See `f2stnet list models`.  \\[default: f2stnet]")] = None,
     partition: Annotated[
-        str | None, typer.Option(help="How the data is divided: windows, regime or nodes.  [default: windows]")
+        str | None, typer.Option(help="How the data is divided: windows, regime or nodes.  \\[default: windows]")
     ] = None,
-    clients: Annotated[int | None, typer.Option(min=1, help="[default: 10]")] = None,
+    clients: Annotated[int | None, typer.Option(min=1, help="\\[default: 10]")] = None,
     alpha_het: Annotated[
-        float | None, typer.Option(help="Heterogeneity: shares from Dirichlet(1/alpha).  [default: 5]")
+        float | None, typer.Option(help="Heterogeneity: shares from Dirichlet(1/alpha).  \\[default: 5]")
     ] = None,
-    rounds: Annotated[int | None, typer.Option(min=1, help="[default: 50]")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="\\[default: 50]")] = None,
     fraction: Annotated[
-        float | None, typer.Option(help="Share of clients that train in a round.  [default: 1]")
+        float | None, typer.Option(help="Share of clients that train in a round.  \\[default: 1]")
     ] = None,
     local_epochs: Annotated[
-        int | None, typer.Option(min=1, help="Epochs a client trains in a round.  [default: 1]")
+        int | None, typer.Option(min=1, help="Epochs a client trains in a round.  \\[default: 1]")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
+    seed: Annotated[int | None, typer.Option(help="\\[default: 0]")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run's folder.  [default: the next free one under runs/]")
+        Path | None, typer.Option(help="The run's folder.  \\[default: the next free one under runs/]")
     ] = None,
     engine: Annotated[str, typer.Option(help="in-process, ray or superlink.")] = "in-process",
     settings: Settings = None,

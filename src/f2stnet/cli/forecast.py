@@ -16,10 +16,10 @@ def forecast(
     folder: RunFolder,
     recent: Annotated[
         Path | None,
-        typer.Option("--input", help="A CSV or Parquet of recent observations.  [default: the run's own data]"),
+        typer.Option("--input", help="A CSV or Parquet of recent observations.  \\[default: the run's own data]"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where the forecast goes (.csv or .parquet).  [default: printed]")
+        Path | None, typer.Option(help="Where the forecast goes (.csv or .parquet).  \\[default: printed]")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")] = False,
     as_json: AsJson = False,

@@ -10,15 +10,18 @@ from rich.table import Table
 from f2stnet.cli import console
 
 SHOWN = 12  # the last rounds, in a terminal
+LOG = logging.getLogger("f2stnet.federated")
 
 
 class Rounds:
     """Listens to a federation: a live table in a terminal, a line a round elsewhere."""
 
     def __init__(self, title: str) -> None:
-        self.title, self.rows = title, [list[str]() for _ in range(0)]
+        self.title = title
+        self.rows: list[list[str]] = []
         self.live = Live(console=console.err, auto_refresh=False, transient=False) if sys.stderr.isatty() else None
-        logging.getLogger("f2stnet.federated").addHandler(_Warnings())
+        self.warnings = _Warnings()
+        LOG.addHandler(self.warnings)
 
     def __call__(self, event: str, facts: dict[str, Any]) -> None:
         if event == "start":
@@ -35,6 +38,7 @@ class Rounds:
             self._round(facts)
 
     def close(self) -> None:
+        LOG.removeHandler(self.warnings)
         if self.live and self.live.is_started:
             self.live.stop()
 

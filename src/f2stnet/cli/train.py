@@ -16,10 +16,10 @@ from f2stnet.training.folder import RunFolder
 
 def train(
     data: Data = None,
-    model: Annotated[str | None, typer.Option(help="See `f2stnet list models`.  [default: f2stnet]")] = None,
-    seed: Annotated[int | None, typer.Option(help="[default: 0]")] = None,
+    model: Annotated[str | None, typer.Option(help="See `f2stnet list models`.  \\[default: f2stnet]")] = None,
+    seed: Annotated[int | None, typer.Option(help="\\[default: 0]")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="The run's folder.  [default: the next free one under runs/]")
+        Path | None, typer.Option(help="The run's folder.  \\[default: the next free one under runs/]")
     ] = None,
     settings: Settings = None,
     graph: GraphFile = None,

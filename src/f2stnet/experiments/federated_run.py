@@ -71,10 +71,11 @@ class FederatedRun:
         return found
 
     def relative_weights(self) -> Float[np.ndarray, "K R"]:
-        """w_k / p_k, with p_k = n_k / Σ_j n_j over the participants of the round; NaN for those who sat it out."""
+        """w_k / p_k, with p_k = n_k / Σ_j n_j over the participants of the round; NaN for those who sat it out, and
+        where weights stay at home."""
         counts = np.array([parts["train"] for parts in self.metrics["windows"].values()], dtype=np.float64)
         relative = np.full((len(counts), len(self.rounds)), np.nan)
-        for place, line in enumerate(self.rounds):
+        for place, line in enumerate(self.rounds if self.federation.compose().shares_weights else ()):
             there = [int(client) for client in line["weights"]]
             prior = counts[there] / counts[there].sum()
             relative[there, place] = np.array(list(line["weights"].values())) / prior

@@ -19,6 +19,7 @@ class Entry:
     config: Any  # a frozen dataclass instance holding the defaults
     summary: str
     training: dict[str, Any]  # how this thing departs from the default training settings
+    published: dict[str, dict[str, Any]] | None = None  # its paper's recipe: sections of settings, as model, training
 
 
 class Registry(dict[str, Entry]):
@@ -28,11 +29,18 @@ class Registry(dict[str, Entry]):
         super().__init__()
         self.kind = kind
 
-    def register(self, name: str, config: Any, summary: str, **training: Any) -> Callable[[Thing], Thing]:
+    def register(
+        self,
+        name: str,
+        config: Any,
+        summary: str,
+        published: dict[str, dict[str, Any]] | None = None,
+        **training: Any,
+    ) -> Callable[[Thing], Thing]:
         def file(make: Thing) -> Thing:
             if name in self:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
-            self[name] = Entry(name, make, config, summary, training)
+            self[name] = Entry(name, make, config, summary, training, published)
             return make
 
         return file

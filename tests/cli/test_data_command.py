@@ -153,17 +153,34 @@ def test_a_wrong_path_is_one_line_and_status_2(tmp_path: Path) -> None:
 
 
 def test_demo_prints_a_table_and_names_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def made(out: Path, seed: int, listener: object) -> demo.Demo:
+    def made(out: Path, seed: int, listener: object, round_listener: object) -> demo.Demo:
         errors = {"rmse": 30.0, "mape": 10.0, "steps": {}, "params": 1234, "seconds": 2.0}
         tests = {model: errors | {"mae": 20.0 + place} for place, model in enumerate(demo.MODELS)}
-        return demo.Demo(tests, {"mae": 9.0, "rmse": 12.0, "mape": 8.0, "steps": {}}, "cars", out / "report.html", 3.0)
+        spread = {"max_rmse": 50.0, "std_rmse": 5.0, "worst5_mae": 33.0}
+        federated = {
+            method: {"global": {"rmse": 40.0 + place}, "fairness": spread, "clients": {"client 0": {}}, "seconds": 1.0}
+            for place, method in enumerate(demo.METHODS)
+        }
+        floor = {"mae": 9.0, "rmse": 12.0, "mape": 8.0, "steps": {}}
+        return demo.Demo(tests, floor, federated, "cars", out / "report.html", 3.0)
 
     monkeypatch.setattr(demo_command, "run_demo", made)
     printed = call("demo", "--out", tmp_path / "demo")
-    for word in (*demo.MODELS, "noise floor", "MAE", "parameters", "20.00 *", "cars", "1,234"):
+    for word in (
+        *demo.MODELS,
+        "noise floor",
+        "MAE",
+        "parameters",
+        "20.00 *",
+        "cars",
+        "1,234",
+        "fedavg",
+        "ffa",
+        "40.00 *",
+    ):
         assert word in printed
     assert "21.00 *" not in printed
     assert str(tmp_path / "demo" / "report.html") in printed.replace("\n", "")
     found = json.loads(call("demo", "--out", tmp_path / "demo", "--json"))
-    assert set(found) == {"tests", "floor", "unit", "seconds", "report"}
+    assert set(found) == {"tests", "floor", "federated", "unit", "seconds", "report"}
     assert "Example: f2stnet demo" in call("demo", "--help")

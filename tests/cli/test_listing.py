@@ -8,14 +8,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from f2stnet.cli import app
+from f2stnet.cli import app, console
 from f2stnet.errors import InputError
 from f2stnet.federated.declared import MESSAGES
 from f2stnet.federated.methods import compose, methods
 
 
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cell is folded, however wide the terminal is that the tests run in."""
+    monkeypatch.setattr(console.out, "_width", 400)
+
+
 def call(*words: str) -> str:
-    result = CliRunner().invoke(app, ["list", *words], env={"COLUMNS": "400"})
+    result = CliRunner().invoke(app, ["list", *words])
     if isinstance(result.exception, InputError):
         raise result.exception
     assert result.exit_code == 0, result.output + str(result.exception)

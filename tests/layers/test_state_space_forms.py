@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
@@ -108,7 +108,12 @@ def agrees_on_random_shapes(form: str, device: str, **case: int) -> None:
     assert_agrees(form, device, bool(case["every"]), inputs, torch.float32)
 
 
+# Found once: there the slope of (exp(A Δ) − 1) / A by A cancels in one of its two forms.
+LARGE_STEP = example(seed=1, batch=1, steps=1, nodes=1, width=1, state=1, shared=False, exponent=2.0, every=False)
+
+
 @settings(max_examples=60, deadline=None)
+@LARGE_STEP
 @given(**shapes(20, 9))
 def test_pytorch_agrees_with_the_loop_on_random_shapes(**case: int) -> None:
     agrees_on_random_shapes("torch", "cpu", **case)
@@ -117,6 +122,7 @@ def test_pytorch_agrees_with_the_loop_on_random_shapes(**case: int) -> None:
 @WITHOUT_GPU
 @NEEDS_TRITON
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@LARGE_STEP
 @given(**shapes(4, 20))
 def test_interpreted_kernels_agree_with_the_loop_on_random_shapes(**case: int) -> None:
     agrees_on_random_shapes("triton", "cpu", **case)
@@ -125,6 +131,7 @@ def test_interpreted_kernels_agree_with_the_loop_on_random_shapes(**case: int) -
 @pytest.mark.cuda
 @NEEDS_TRITON
 @settings(max_examples=100, deadline=None)
+@LARGE_STEP
 @given(**shapes(150, 150))
 def test_kernels_agree_with_the_loop_on_random_shapes(**case: int) -> None:
     agrees_on_random_shapes("triton", "cuda", **case)

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from f2stnet.cli import client, coordinator, data, demo, evaluate, federate, forecast, listing, train
+from f2stnet.cli import bench, client, coordinator, data, demo, evaluate, federate, forecast, listing, train
 from f2stnet.errors import InputError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.add_typer(coordinator.app, name="coordinator")
 app.add_typer(data.app, name="data")
 app.command("list")(listing.show)
 app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

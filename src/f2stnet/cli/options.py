@@ -29,6 +29,9 @@ GraphFile = Annotated[
         "--graph", help="For a CSV or Parquet: its edge list, matrix or coordinates. Short for --set data.graph=FILE."
     ),
 ]
+Recipe = Annotated[
+    str, typer.Option(help="Training settings: `common` to all models here, or `published` with the model's paper.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 

@@ -8,7 +8,7 @@ import typer
 
 from f2stnet.api import Run, free_folder
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, Data, GraphFile, Settings, find_series, own_series, sections
+from f2stnet.cli.options import AsJson, Data, GraphFile, Recipe, Settings, find_series, own_series, sections
 from f2stnet.errors import InputError
 from f2stnet.training import configure, fit
 from f2stnet.training.folder import RunFolder
@@ -21,6 +21,7 @@ def train(
     out: Annotated[
         Path | None, typer.Option(help="The run's folder.  \\[default: the next free one under runs/]")
     ] = None,
+    recipe: Recipe = "common",
     settings: Settings = None,
     graph: GraphFile = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out where it stopped.")] = False,
@@ -35,7 +36,7 @@ def train(
     if resume:
         if out is None:
             raise InputError("--resume needs --out: the folder of the run to continue")
-        if data or model or seed is not None or keys or others or start_from:
+        if data or model or seed is not None or keys or others or start_from or recipe != "common":
             raise InputError("--resume takes everything from the run's folder: give --out alone")
         config = RunFolder(out).config()
         series = own_series(out, config.data, "continue it there")
@@ -44,9 +45,9 @@ def train(
             raise InputError(
                 "--data is missing: a name (see `f2stnet list data`), a dataset.toml, a CSV or a Parquet file"
             )
-        configure(model or "f2stnet", seed or 0, {}, others)  # a wrong key is said before any data is read
+        configure(model or "f2stnet", seed or 0, {}, others, recipe)  # type: ignore[arg-type]  # a wrong key is said before any data is read
         series, source = find_series(data, keys)
-        config = configure(model or "f2stnet", seed or 0, source, others)
+        config = configure(model or "f2stnet", seed or 0, source, others, recipe)  # type: ignore[arg-type]
         out = out or free_folder(series.name, config.model)
     for note in series.notes + series.graph.notes:
         console.err.print(f"note: {note}", soft_wrap=True)

@@ -25,7 +25,7 @@ from f2stnet.federated.declared import TALLIED
 from f2stnet.federated.local_training import Local
 from f2stnet.federated.records import from_record, to_record
 from f2stnet.federated.settings import Federation
-from f2stnet.models import Prepares, make_model
+from f2stnet.models import make_model
 from f2stnet.series import GraphSeries
 
 
@@ -151,8 +151,6 @@ class Clients:
         windows = Windows(held.series, nothing, run.window.input, run.window.horizon, device)
         torch.manual_seed(run.seed)
         model = make_model(run.model, run.settings, task).to(device)
-        if isinstance(model, Prepares):
-            model.prepare(windows, held.parts.train)
         config = self.federation.config
         return Local(model, windows, self.method, run.training, config.local_epochs, config.moments == "kept")
 

@@ -18,20 +18,23 @@ from f2stnet.errors import InputError
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.methods.parts import Batch, Method
 from f2stnet.layers.embeddings import declared
+from f2stnet.models import Prepares
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.evaluate import Forecaster, score, validation_loss
+from f2stnet.training.lesson import Lesson
 from f2stnet.training.metrics import Tally
 from f2stnet.training.precision import working_precision
 from f2stnet.training.settings import TrainingConfig
-from f2stnet.training.trainer import adam, descend, label_loss
+from f2stnet.training.trainer import adam, delta_of, descend, label_loss
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
 
 def travelling(model: nn.Module) -> dict[str, Tensor]:
     """What makes up the shared model: its parameters, and floating-point buffers that do not follow exactly from the
-    graph. The Fourier basis is one of these: eigenvectors may differ in sign from machine to machine."""
-    rebuilt = declared(model, "from_graph")
+    graph, nor are found in a client's own data. The Fourier basis is one of these: eigenvectors may differ in sign
+    from machine to machine."""
+    rebuilt = declared(model, "from_graph") | declared(model, "from_data")
     return {
         name: tensor
         for name, tensor in model.state_dict().items()
@@ -68,10 +71,12 @@ class Local:
         self.optimiser = adam(self.parameters, config, self.device)
         self.mended = _Mended(self)
         self.forecaster = Forecaster(self.mended, windows, config.capture)
+        self.lesson = Lesson(config, windows.horizon, self.device)
         self.total = torch.zeros(2, dtype=torch.float64, device=self.device)
         self.captured: dict[int, CapturedStep] = {}  # by batch size
         self._places: dict[str, Tensor] = {}
         self._nodes: np.ndarray | None = None
+        self._prepared: dict[int, Arrays] = {}
         self._features: Tensor | None = None
         if method.needs_features:
             head = getattr(model, "head", None)
@@ -88,6 +93,8 @@ class Local:
             self.windows.rescale(scaler)
         if self._nodes is None or not np.array_equal(nodes, self._nodes):
             self._hold(nodes)
+        if isinstance(self.model, Prepares):
+            self._prepare(client)
         torch.manual_seed(int(np.random.SeedSequence([seed, t, client]).generate_state(1)[0]))
 
     def bring(self, arrays: Mapping[str, Tensor]) -> Arrays:
@@ -136,8 +143,8 @@ class Local:
         self.optimiser.param_groups[0]["lr"].fill_(self.rate)
         loss = 0.0
         with torch.enable_grad(), working_precision(self.config.precision, self.device):
-            for _ in range(self.epochs):
-                loss = self._epoch()
+            for epoch in range(self.epochs):
+                loss = self._epoch(epoch)
         if keep:
             for index, parameter in enumerate(self.parameters):
                 for key, value in self.optimiser.state[parameter].items():
@@ -148,7 +155,7 @@ class Local:
         """The training loss of the model as it stands, in training deviations."""
         at = torch.as_tensor(origins, device=self.device)
         with working_precision(self.config.precision, self.device):
-            loss, _ = validation_loss(self.forecaster, at, self.config.loss, self.config.huber_delta)
+            loss, _ = validation_loss(self.forecaster, at, self.config.loss, delta_of(self.config, self.windows))
         return loss
 
     def score(self, origins: np.ndarray) -> tuple[Tally, float]:
@@ -186,6 +193,18 @@ class Local:
         assert self._features is not None
         return self._features
 
+    def _prepare(self, client: int) -> None:
+        """What the model looks up in its holder's training part before it starts: this client's, kept for its turns."""
+        names = declared(self.model, "from_data")
+        buffers = {name: buffer for name, buffer in self.model.named_buffers() if name in names}
+        if client not in self._prepared:
+            torch.manual_seed(0)
+            self.model.prepare(self.windows, self.parts.train)  # type: ignore[operator]
+            self._prepared[client] = {name: buffer.clone() for name, buffer in buffers.items()}
+        else:
+            for name, buffer in buffers.items():
+                buffer.copy_(self._prepared[client][name])
+
     def _forget_recordings(self) -> None:
         self.captured.clear()
         self.forecaster.captured.clear()
@@ -200,12 +219,14 @@ class Local:
         held[torch.as_tensor(nodes)] = 1 / len(nodes)
         self.held, self._nodes = self.put("held", held), nodes
 
-    def _epoch(self) -> float:
+    def _epoch(self, epoch: int) -> float:
         train = torch.as_tensor(self.parts.train)
         order = train[torch.randperm(len(train))].to(self.device)
         self.model.train()
         self.total.zero_()
-        for origins in order.split(self.config.batch):
+        batches = order.split(self.config.batch)
+        for done, origins in enumerate(batches):
+            self.lesson.at((self.t * self.epochs + epoch) * len(batches) + done)
             if self.config.capture and self.device.type == "cuda":
                 if len(origins) not in self.captured:
                     before = self.total.clone()  # recording takes a few real steps
@@ -221,8 +242,10 @@ class Local:
 
     def _step(self, origins: Tensor) -> None:
         inputs, labels = self.mended.inputs(self.windows.inputs(origins)), self.windows.labels(origins)
-        batch = Batch(inputs, labels, self.model(inputs), self._features)
-        loss, count = label_loss(batch.forecast, labels, self.windows, self.config.loss, self.config.huber_delta)
+        forecast = self.lesson.forecast(self.model, inputs, labels, self.windows)
+        batch = Batch(inputs, self.lesson.labels(labels), forecast, self._features)
+        delta = delta_of(self.config, self.windows)
+        loss, count = label_loss(forecast, batch.labels, self.windows, self.config.loss, delta)
         total = loss / count.clamp(min=1)
         for objective in self.method.objectives:
             total = objective.loss(self, batch, total)

@@ -13,6 +13,8 @@ from torch.nn import functional
 
 # On a GPU a dense product is the faster one up to about this many nodes; on a CPU the sparse one always is.
 DENSE_UP_TO = 4096
+# Above so many nodes the learned graph is one of groups. Part of what a checkpoint means: never to be tuned.
+LEARNED_DENSE_UP_TO = 4096
 
 
 class Propagation(nn.Module):
@@ -89,16 +91,32 @@ class GraphConvolution(nn.Module):
 
 
 class LearnedGraphConvolution(nn.Module):
-    """σ(softmax(E₁ E₂ᵀ) H W): neighbours found in training, beside those of the given graph."""
+    """σ(M H W) with M learned: neighbours found in training, beside those of the given graph. Rows of M sum to 1.
+
+    Up to LEARNED_DENSE_UP_TO nodes    M = softmax_m(E₁ E₂ᵀ), every pair of nodes on its own
+    above                              M = softmax_r(E₁) softmax_m(E₂)ᵀ, of rank r: E₂ makes r groups, each a weighted
+                                       mean over all nodes, and E₁ says how much of each group a node takes
+
+    r is the width of the embeddings. The second never makes an [N, N] matrix: time and memory grow with N·r. It is
+    another function of the same parameters, so it is chosen by the number of nodes alone: a checkpoint means the same
+    on every device.
+    """
 
     node_rows: ClassVar = ("source", "target")
 
     def __init__(self, nodes: int, embedding: int, width: int) -> None:
         super().__init__()
+        self.grouped = nodes > LEARNED_DENSE_UP_TO
         self.source = nn.Parameter(torch.randn(nodes, embedding) / embedding**0.5)
         self.target = nn.Parameter(torch.randn(nodes, embedding) / embedding**0.5)
         self.weight = nn.Linear(width, width, bias=False)
 
     def forward(self, h: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
-        mixing = torch.softmax(self.source @ self.target.T, dim=-1)
-        return functional.relu(self.weight(torch.matmul(mixing, h)))
+        return functional.relu(self.weight(self.mix(h)))
+
+    def mix(self, h: Float[Tensor, "B N D"]) -> Float[Tensor, "B N D"]:
+        """M h."""
+        if not self.grouped:
+            return torch.matmul(torch.softmax(self.source @ self.target.T, dim=-1), h)
+        groups = torch.matmul(torch.softmax(self.target, dim=0).T, h)  # [B, r, D]
+        return torch.matmul(torch.softmax(self.source, dim=-1), groups)

@@ -75,8 +75,15 @@ class F2STNet(nn.Module):
         self.head = nn.Linear(self.body.width, self.horizon * self.outputs)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "B H N Y"]:
+        return self.from_steps(self.read_steps(inputs.values, inputs.observed), inputs)
+
+    def read_steps(self, x: Float[Tensor, "B T N C"], observed: Float[Tensor, "B T N C"]) -> Float[Tensor, "B T N D"]:
+        """z: all that is made of each step by itself. A stream keeps it, so that a new step costs one step's work."""
+        return self.body.read_steps(x, observed)
+
+    def from_steps(self, z: Float[Tensor, "B T N D"], inputs: Inputs) -> Float[Tensor, "B H N Y"]:
         """P = H W_pred + b_pred, then the axes in the order of the labels (Eqs. 9 and 10)."""
-        forecast = self.head(self.body(inputs))
+        forecast = self.head(self.body(z, inputs))
         return forecast.unflatten(-1, (self.horizon, self.outputs)).permute(0, 2, 1, 3)
 
 
@@ -90,8 +97,11 @@ class PaperBody(nn.Module):
         self.temporal = SelectiveStateSpace(config.width, state=1, shared=False, implementation=config.implementation)
         self.spatial = GraphConvolution(task.graph.operator, config.width)
 
-    def forward(self, inputs: Inputs) -> Float[Tensor, "B N D"]:
-        return self.spatial(self.temporal(self.spectral(inputs.values)))
+    def read_steps(self, x: Float[Tensor, "B T N C"], observed: Float[Tensor, "B T N C"]) -> Float[Tensor, "B T N D"]:
+        return self.spectral(x)
+
+    def forward(self, z: Float[Tensor, "B T N D"], inputs: Inputs) -> Float[Tensor, "B N D"]:
+        return self.spatial(self.temporal(z))
 
 
 class DefaultBody(nn.Module):
@@ -133,8 +143,12 @@ class DefaultBody(nn.Module):
             self.width += 2 * width
         self.blocks = nn.Sequential(*(ResidualMLP(self.width, config.dropout) for _ in range(config.blocks)))
 
-    def forward(self, inputs: Inputs) -> Float[Tensor, "B N W"]:
-        h = self._mix(self._read(inputs))
+    def read_steps(self, x: Float[Tensor, "B T N C"], observed: Float[Tensor, "B T N C"]) -> Float[Tensor, "B T N D"]:
+        """Without a state space nothing is made of single steps: D = 0."""
+        return x[..., :0] if self.encode is None else self.encode(x, observed)
+
+    def forward(self, z: Float[Tensor, "B T N D"], inputs: Inputs) -> Float[Tensor, "B N W"]:
+        h = self._mix(self._read(z, inputs))
         batch, nodes = h.shape[:2]
         features = [h]
         if self.node is not None:
@@ -143,10 +157,10 @@ class DefaultBody(nn.Module):
             features.append(self.calendar(*inputs.now)[:, None].expand(-1, nodes, -1))
         return self.blocks(torch.cat(features, dim=-1))
 
-    def _read(self, inputs: Inputs) -> Float[Tensor, "B N D"]:
+    def _read(self, z: Float[Tensor, "B T N Z"], inputs: Inputs) -> Float[Tensor, "B N D"]:
         parts = []
-        if self.encode is not None and self.temporal is not None:
-            parts.append(self.temporal(self.encode(inputs.values, inputs.observed)))
+        if self.temporal is not None:
+            parts.append(self.temporal(z))
         if self.window is not None:
             parts.append(self.window(inputs.flat))
         if self.known is not None:

@@ -2,7 +2,13 @@
 
 It is made by `make(config, task)`, Y being the number of target channels. A model that must look at the training
 part before its first step (averages, closed-form fits, neighbours by similarity) has a method
-`prepare(windows, train)`; it is called once, with the origins of the training part alone.
+`prepare(windows, train)`; it is called once, with the origins of the training part alone. What it finds it keeps in
+buffers; the class attribute `from_data` names those that a federation must not share.
+
+A trained model's last layer is called `head`, and what the head reads, [B, N, W], is the model's representation:
+some federated methods compare representations. A model that decodes step by step may have a method `decode`
+(`training.lesson.Samples`) for scheduled sampling. `models.register(…, published={"training": {…}, "model": {…}})`
+holds the recipe of the model's paper; `--recipe published` takes it.
 """
 
 from typing import Protocol, runtime_checkable

@@ -58,7 +58,7 @@ def score(forecaster: Forecaster, origins: Origins) -> Tally:
     return tally
 
 
-def validation_loss(forecaster: Forecaster, origins: Tensor, kind: Loss, delta: float) -> tuple[float, float]:
+def validation_loss(forecaster: Forecaster, origins: Tensor, kind: Loss, delta: float | Tensor) -> tuple[float, float]:
     """The training loss and the MAE in real units over these origins."""
     windows = forecaster.windows
     total = torch.zeros(3, dtype=torch.float64, device=windows.device)

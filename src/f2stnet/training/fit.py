@@ -83,6 +83,7 @@ def result(run: Run, model: nn.Module, windows: Windows, parts: Parts, progress:
         "data": series.name,
         "model": run.config.model,
         "seed": run.config.seed,
+        "recipe": run.config.recipe,
         "unit": series.unit,
         "params": count_parameters(model),
         "windows": _sizes(parts),

@@ -13,7 +13,10 @@ Loss = Literal["mae", "mse", "huber"]
 
 
 def masked_loss(
-    kind: Loss, relative_error: Float[Tensor, "B H N Y"], observed: Bool[Tensor, "B H N Y"], delta: float = 1.0
+    kind: Loss,
+    relative_error: Float[Tensor, "B H N Y"],
+    observed: Bool[Tensor, "B H N Y"],
+    delta: float | Float[Tensor, "Y"] = 1.0,
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
     """The sum of the loss over observed labels, and their number."""
     size = relative_error.abs()
@@ -22,6 +25,6 @@ def masked_loss(
             each = size
         case "mse":
             each = size.square()
-        case "huber":  # δ in units of the deviation
+        case "huber":  # δ in units of the deviation; divided by δ, so that large errors count as in "mae"
             each = torch.where(size < delta, 0.5 * size.square() / delta, size - 0.5 * delta)
     return torch.where(observed, each, 0.0).sum(), observed.sum()

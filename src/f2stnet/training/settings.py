@@ -1,8 +1,8 @@
 """What a run is made of: where its data came from, how windows are cut, which model, how it is trained."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -13,29 +13,39 @@ from f2stnet.models import models
 from f2stnet.registry import did_you_mean
 from f2stnet.training.losses import Loss
 
+Recipe = Literal["common", "published"]
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
     epochs: int = 100  # at most
     batch: int = 64
-    learning_rate: float = 1e-3  # Adam
+    optimiser: Literal["adam", "adamw"] = "adam"
+    learning_rate: float = 1e-3
     weight_decay: float = 0.0
     loss: Loss = "mae"
     huber_delta: float = 1.0  # in training deviations
+    huber_in_units: bool = False  # huber_delta is in real units instead
+    curriculum: int = 0  # steps until the loss counts one more step of the horizon; 0: all of it from the start
+    sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
     patience: int = 15  # epochs without a better validation loss before stopping
-    schedule: Literal["constant", "cosine", "plateau"] = "plateau"
+    schedule: Literal["constant", "cosine", "plateau", "steps"] = "plateau"
     plateau: int = 5  # epochs without a better validation loss before the rate is halved
+    milestones: tuple[int, ...] = ()  # epochs after which `steps` multiplies the rate …
+    factor: float = 0.1  # … by this
+    warmup: int = 0  # epochs over which the rate rises to its full size first
     clip: float = 5.0  # largest gradient norm, 0: none
     precision: Literal["auto", "float32", "tf32", "bfloat16"] = "auto"
     device: str = "auto"
     capture: bool = True  # on a GPU, record the training step as a CUDA graph
+    compile: bool = False  # the model by torch.compile; a minute or two before the first step. Not in federations
 
     def __post_init__(self) -> None:
         for key in ("epochs", "batch", "patience", "plateau"):
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
-        for key in ("learning_rate", "huber_delta"):
+        for key in ("learning_rate", "huber_delta", "factor"):
             require(getattr(self, key) > 0, f"{key} = {getattr(self, key)}: expected a positive number")
-        for key in ("weight_decay", "clip"):
+        for key in ("weight_decay", "clip", "curriculum", "sampling", "warmup"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
 
     def torch_device(self) -> torch.device:
@@ -59,10 +69,12 @@ class RunConfig:
     data: Mapping[str, Any]  # `source` and the keys it was loaded with
     window: WindowConfig
     training: TrainingConfig
+    recipe: Recipe = "common"  # whose training settings it started from
 
     def to_table(self) -> dict[str, Any]:
         return {
             "seed": self.seed,
+            "recipe": self.recipe,
             "data": dict(self.data),
             "window": as_dict(self.window),
             "model": {"name": self.model} | as_dict(self.settings),
@@ -78,7 +90,10 @@ class RunConfig:
         sections = {key: dict(value) for key, value in table.items() if isinstance(value, Mapping)}
         sections.pop("data")
         sections["model"].pop("name")
-        return configure(name, int(table.get("seed", 0)), source, sections)
+        # Everything is written out in a run's config, so the recipe is only a name there.
+        return replace(
+            configure(name, int(table.get("seed", 0)), source, sections), recipe=table.get("recipe", "common")
+        )
 
 
 def configure(
@@ -86,10 +101,21 @@ def configure(
     seed: int = 0,
     data: Mapping[str, Any] | None = None,
     sections: Mapping[str, Mapping[str, Any]] | None = None,
+    recipe: Recipe = "common",
 ) -> RunConfig:
-    """A model's defaults with `sections` (as from `--set`) put in."""
+    """A model's defaults with `sections` (as from `--set`) put in.
+
+    `recipe`: the settings that all models share here, or those of the model's own paper.
+    """
     entry = models.find(model)
-    given = dict(sections or {})
+    given = {name: dict(section) for name, section in (sections or {}).items()}
+    if recipe not in get_args(Recipe):
+        raise InputError(f"recipe {recipe!r}: expected one of {', '.join(get_args(Recipe))}")
+    if recipe == "published":
+        if entry.published is None:
+            raise InputError(f"model {model!r} has no published recipe; leave --recipe out")
+        for name, keys in entry.published.items():
+            given[name] = keys | given.get(name, {})
     for section in given:
         if section not in ("window", "model", "training"):
             raise InputError(
@@ -102,4 +128,5 @@ def configure(
         data=dict(data or {}),
         window=build(WindowConfig(), given.get("window", {}), "window"),
         training=build(TrainingConfig(**entry.training), given.get("training", {}), "training"),
+        recipe=recipe,
     )

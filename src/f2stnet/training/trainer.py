@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from f2stnet.data.split import Parts
-from f2stnet.data.windows import Labels, Windows
+from f2stnet.data.windows import Inputs, Labels, Windows
 from f2stnet.errors import InputError
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.evaluate import Forecaster, validation_loss
 from f2stnet.training.folder import Progress, RunFolder
+from f2stnet.training.lesson import Lesson
 from f2stnet.training.losses import Loss, masked_loss
 from f2stnet.training.precision import working_precision
 from f2stnet.training.settings import TrainingConfig
@@ -43,15 +44,21 @@ class Trainer:
         self.optimiser = adam(self.parameters, config, windows.device)
         self.total = torch.zeros(2, dtype=torch.float64, device=windows.device)  # loss and labels of the epoch
         self.captured: CapturedStep | None = None
+        self.compiled: Callable[[Inputs], Tensor] | None = None
+        if config.compile:
+            self.compiled = torch.compile(model, dynamic=False)
         self.forecaster = Forecaster(model, windows, config.capture)
+        self.lesson = Lesson(config, windows.horizon, windows.device)
 
     def run(self, listen: Listener) -> Progress:
         while not self.progress.finished:
             began, epoch = time.perf_counter(), self.progress.epoch + 1
             rate = self._set_rate(epoch)
             with working_precision(self.config.precision, self.windows.device):
-                train_loss = self._epoch(epoch, listen)
-                loss, mae = validation_loss(self.forecaster, self.validation, self.config.loss, self.config.huber_delta)
+                train_loss = self.epoch(epoch, listen)
+                loss, mae = validation_loss(
+                    self.forecaster, self.validation, self.config.loss, delta_of(self.config, self.windows)
+                )
             if not np.isfinite(train_loss) or not np.isfinite(loss):
                 raise InputError(
                     f"epoch {epoch}: the loss is {train_loss if not np.isfinite(train_loss) else loss}; "
@@ -91,26 +98,35 @@ class Trainer:
         }
         self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": state})
 
-    def _epoch(self, epoch: int, listen: Listener) -> float:
-        """One pass over the training windows in the order that (seed, epoch) gives. No device sync inside."""
-        torch.manual_seed(int(np.random.SeedSequence([self.seed, epoch]).generate_state(1)[0]))
+    def epoch(self, number: int, listen: Listener) -> float:
+        """One pass over the training windows in the order that (seed, number) gives. No device sync inside."""
+        torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
         order = self.train[torch.randperm(len(self.train)).to(self.windows.device)]
         batches = order.split(self.config.batch)
         self.model.train()
         if self.config.capture and self.captured is None and self.windows.device.type == "cuda":
-            self.captured = CapturedStep(self._step, self.model, self.optimiser, batches[0])
+            self.captured = CapturedStep(self.step, self.model, self.optimiser, batches[0])
         self.total.zero_()
         for done, origins in enumerate(batches, start=1):
+            self.lesson.at((number - 1) * len(batches) + done - 1)
             if self.captured is not None and len(origins) == self.config.batch:
                 self.captured(origins)
             else:
-                self._step(origins)
-            listen("batch", {"epoch": epoch, "done": done, "of": len(batches)})
+                self.step(origins)
+            listen("batch", {"epoch": number, "done": done, "of": len(batches)})
         loss, count = self.total.tolist()
         return loss / max(count, 1)
 
-    def _step(self, origins: Tensor) -> None:
-        loss, count = forecast_loss(self.model, self.windows, origins, self.config.loss, self.config.huber_delta)
+    def step(self, origins: Tensor) -> None:
+        """One batch. A smaller last one is not worth being compiled for."""
+        whole = self.compiled is not None and len(origins) == self.config.batch and not self.config.sampling
+        labels = self.windows.labels(origins)
+        forecast = self.lesson.forecast(
+            self.compiled if whole else self.model, self.windows.inputs(origins), labels, self.windows
+        )
+        loss, count = label_loss(
+            forecast, self.lesson.labels(labels), self.windows, self.config.loss, delta_of(self.config, self.windows)
+        )
         descend(loss / count.clamp(min=1), self.optimiser, self.parameters, self.config.clip)
         self.total += torch.stack([loss.detach().double(), count.double()])
 
@@ -120,6 +136,10 @@ class Trainer:
             rate *= 0.5 * (1 + np.cos(np.pi * (epoch - 1) / self.config.epochs))
         elif self.config.schedule == "plateau":
             rate *= self.progress.rate_factor
+        elif self.config.schedule == "steps":
+            rate *= self.config.factor ** sum(epoch > milestone for milestone in self.config.milestones)
+        if self.config.warmup:
+            rate *= min(1.0, epoch / self.config.warmup)
         for group in self.optimiser.param_groups:
             group["lr"].fill_(rate)
         return float(rate)
@@ -148,10 +168,11 @@ class Trainer:
 
 
 def adam(parameters: list[nn.Parameter], config: TrainingConfig, device: torch.device) -> torch.optim.Adam:
-    """The rate is a tensor, so that a captured step reads the current one."""
+    """Adam or AdamW. The rate is a tensor, so that a captured step reads the current one."""
     rate = torch.tensor(config.learning_rate, device=device)
+    kind = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
     captured = device.type == "cuda"
-    return torch.optim.Adam(parameters, rate, weight_decay=config.weight_decay, fused=True, capturable=captured)
+    return kind(parameters, rate, weight_decay=config.weight_decay, fused=True, capturable=captured)
 
 
 def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.Parameter], clip: float) -> None:
@@ -164,13 +185,20 @@ def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.
 
 
 def forecast_loss(
-    model: nn.Module, windows: Windows, origins: Tensor, kind: Loss, delta: float
+    model: Callable[[Inputs], Tensor], windows: Windows, origins: Tensor, kind: Loss, delta: float
 ) -> tuple[Tensor, Tensor]:
     """Sum of the loss over the observed labels of these windows, and how many there are."""
     return label_loss(model(windows.inputs(origins)), windows.labels(origins), windows, kind, delta)
 
 
-def label_loss(forecast: Tensor, labels: Labels, windows: Windows, kind: Loss, delta: float) -> tuple[Tensor, Tensor]:
+def delta_of(config: TrainingConfig, windows: Windows) -> float | Tensor:
+    """Huber's δ in deviations of each target."""
+    return config.huber_delta / windows.target_deviation if config.huber_in_units else config.huber_delta
+
+
+def label_loss(
+    forecast: Tensor, labels: Labels, windows: Windows, kind: Loss, delta: float | Tensor
+) -> tuple[Tensor, Tensor]:
     """The same from a model's scaled forecast."""
     error = (windows.to_real(forecast.float()) - labels.values) / windows.target_deviation
     return masked_loss(kind, error, labels.observed, delta)

@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
+from shutil import which
 from typing import Any
 
 import torch
@@ -29,7 +31,7 @@ def forms(every: bool, device: torch.device) -> dict[str, Form | str]:
         found["closed form"] = found["compiled"] = "gives the last output only"
     else:
         found["closed form"] = closed_form
-        found["compiled"] = torch.compile(closed_form, dynamic=False) if can_compile(device) else "needs a C++ compiler"
+        found["compiled"] = compiled_form if can_compile(device) else "needs a C++ compiler"
     if find_spec("mambapy") is None:
         found["mambapy"] = "the package mambapy is not installed"
     else:
@@ -56,6 +58,17 @@ def closed_form(
     return (state * c[..., None, :]).sum(-1) + skip * u[:, -1]
 
 
+def compiled_form(*inputs: Tensor) -> Float[Tensor, "B N D"]:
+    """The same by torch.compile."""
+    result: Tensor = _compiled()(*inputs)
+    return result
+
+
+@cache
+def _compiled() -> Form:
+    return torch.compile(closed_form, dynamic=False)
+
+
 def mambapy_last(u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Float[Tensor, "B N D"]:
     """The last state of mambapy's scan. A scan has all states; only the last is read."""
     state = mambapy_states(u, delta, a, b)[:, -1].unflatten(0, (u.shape[0], u.shape[2]))
@@ -80,6 +93,4 @@ def can_compile(device: torch.device) -> bool:
     """torch.compile builds C++ for a CPU and needs a compiler there; for a GPU it needs Triton."""
     if device.type == "cuda":
         return find_spec("triton") is not None
-    from shutil import which
-
     return any(which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name)

@@ -22,9 +22,9 @@ class Roofs:
 
 def roofs(device: torch.device) -> Roofs:
     cuda = device.type == "cuda"
-    source = torch.randn(1 << (28 if cuda else 26), device=device)
+    source = torch.randn(1 << (28 if cuda else 25), device=device)
     target = torch.empty_like(source)
-    copying = timed(lambda: target.copy_(source), device, runs=20, seconds=5).ms
+    copying = timed(lambda: target.copy_(source), device, runs=10, seconds=2).ms
     rate = 2e3 * source.numel() * source.element_size() / copying
     return Roofs(rate, _on_gpu(device) if cuda else _on_cpu())
 
@@ -35,10 +35,10 @@ def _on_cpu() -> float:
     out = torch.empty_like(x)
 
     def work() -> None:
-        for _ in range(50):
+        for _ in range(20):
             torch.exp(x, out=out)
 
-    return 50e3 * x.numel() / timed(work, torch.device("cpu"), runs=20, seconds=5).ms
+    return 20e3 * x.numel() / timed(work, torch.device("cpu"), runs=10, seconds=2).ms
 
 
 def _on_gpu(device: torch.device) -> float | None:

@@ -6,7 +6,8 @@ import platform
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 from f2stnet.errors import InputError
 
 Work = Callable[[], Any]
-WARM = 2  # calls before the first that counts
+WARM = {"cuda": 2, "cpu": 1}  # calls before the first that counts
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def take_turns(works: Mapping[str, Work], device: torch.device, runs: int, secon
     """Each is called `runs` times, in turns, so that a busy machine slows all alike; after `seconds` no new round
     begins. Times are of single calls that begin and end on an idle device."""
     for work in works.values():
-        for _ in range(WARM):
+        for _ in range(WARM.get(device.type, 2)):
             work()
     found: dict[str, list[float]] = {name: [] for name in works}
     began = time.perf_counter()
@@ -68,7 +69,7 @@ def captured(work: Work) -> Work:
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for _ in range(WARM):
+        for _ in range(WARM["cuda"]):
             work()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
@@ -93,8 +94,7 @@ def peak_extra(work: Work, device: torch.device) -> int:
         work()
         torch.cuda.synchronize(device)
         return int(torch.cuda.max_memory_allocated(device) - before)
-    os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler tells stderr that it starts and stops
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+    with _hushed(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         kept = work()
     del kept
     changes = [(event.start_ns(), event.nbytes()) for event in _events(seen) if event.name() == "[memory]"]
@@ -111,6 +111,7 @@ def machine(device: torch.device) -> dict[str, Any]:
     found |= {name: _version(name) for name in ("torch", "triton", "mambapy") if _version(name)}
     if device.type == "cpu":
         found["threads"] = torch.get_num_threads()
+        found["load"] = round(os.getloadavg()[0], 1)  # processes that wanted a core in the last minute, ours too
     return found | {"commit": commit()}
 
 
@@ -152,6 +153,19 @@ def _spread(ms: list[float]) -> float:
         return 0.0
     low, _, high = statistics.quantiles(ms, n=4, method="inclusive")
     return (high - low) / statistics.median(ms)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """The profiler tells stderr that it starts and stops, from C++ and without a switch."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _events(seen: Any) -> Any:

@@ -49,7 +49,7 @@ from f2stnet.federated.neighbour_generator import (
 )
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.precision import working_precision
-from f2stnet.training.trainer import adam, label_loss
+from f2stnet.training.trainer import adam, delta_of, label_loss
 
 if TYPE_CHECKING:
     from f2stnet.federated.local_training import Local
@@ -231,7 +231,8 @@ class Workshop:
         loss = loss + weight.b * self.exchanged * greedy_loss(beyond, expected, used, self.view.slots)
         if weight.c:
             forecast = local.model(self.generator.fill(beyond, inputs, self.view, TRUST))
-            labels, kind, delta = local.windows.labels(origins), local.config.loss, local.config.huber_delta
+            labels, kind = local.windows.labels(origins), local.config.loss
+            delta = delta_of(local.config, local.windows)
             task, labelled = label_loss(forecast, labels, local.windows, kind, delta)
             loss = loss + weight.c * task / labelled.clamp(min=1)
         return loss

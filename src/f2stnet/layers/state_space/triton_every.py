@@ -107,11 +107,11 @@ def every_backward(
                 before = tl.load(inner + i * CELLS)
 
                 adjoint += read * upstream
-                grown, held, rho = pieces_of(decay, inverse, step)
+                grown, held, tilt = pieces_of(decay, inverse, step)
                 flow = adjoint * held
                 lift = adjoint * grown
                 push = enter * now
-                ddecay += step * lift * (before * inverse) + adjoint * (step * held - rho) * push
+                ddecay += step * lift * (before * inverse) + adjoint * tilt * push
                 dthrough += upstream * now
                 tl.store(du_at, over_s(enter * flow) + through * upstream, mask=writes)
                 slope = raw_slope(delta_at, has_d, SOFTPLUS)

@@ -149,10 +149,10 @@ def last_backward(
 
                 pair = read * this_b
                 stay = tl.sum(pair * adjoint, axis=2, keep_dims=True)
-                grown, held, rho = pieces_of(decay, inverse, this_step)
+                grown, held, tilt = pieces_of(decay, inverse, this_step)
                 flow = adjoint * held
+                ddecay += (pair * this_u) * (later * flow + adjoint * tilt)
                 later += this_step
-                ddecay += (pair * this_u) * (later * flow - adjoint * rho)
                 taken = this_u * flow if PER_CHANNEL else tl.sum(this_u * flow, axis=1, keep_dims=True)
                 straight = tl.where(first + i == T - 1, through * upstream, 0.0)
                 tl.store(du_at, over_s(pair * flow) + straight, mask=writes)

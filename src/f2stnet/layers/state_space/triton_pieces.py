@@ -58,17 +58,18 @@ def grown_by(decay, step):
 @triton.jit
 @no_type_check
 def pieces_of(decay, inverse, step):
-    """ā = exp(A Δ), m = (ā − 1) / A and ρ = (m − Δ) / A, whose limits as A → 0 are 1, Δ and Δ² / 2.
+    """ā = exp(A Δ), m = (ā − 1) / A and ∂m/∂A = (Δ ā − m) / A, whose limits as A → 0 are 1, Δ and Δ² / 2.
 
-    One choice between series and formula serves all three: ρ is Δ² times a quadratic (relative error 1e-6) above
-    A Δ = −1/8, and m = Δ + A ρ is exact from either.
+    Above A Δ = −1/8 both m and its slope come from ρ = (m − Δ) / A, Δ² times a quadratic (relative error 1e-6): m is
+    Δ + A ρ, its slope Δ m − ρ. Below, the formulas themselves; there Δ m − ρ would cancel.
     """
     x = decay * (step * PER_LN2)
     grown = tl.exp2(x)
-    near = (step * step) * (0.4999995019 + x * (0.1154750382 + x * 0.0192842191))
-    far = ((grown * inverse - inverse) - step) * inverse
-    rho = tl.where(x > -0.1803368801, near, far)
-    return grown, decay * rho + step, rho
+    rho = (step * step) * (0.4999995019 + x * (0.1154750382 + x * 0.0192842191))
+    near = x > -0.1803368801
+    held = tl.where(near, decay * rho + step, grown * inverse - inverse)
+    slope = tl.where(near, step * held - rho, (step * grown - held) * inverse)
+    return grown, held, slope
 
 
 @triton.jit

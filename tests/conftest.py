@@ -5,6 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
+
+# Without a GPU the kernels run in Triton's interpreter. Triton looks at this once, when it is first imported.
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+
+# A busy machine may take its time over any one example.
+settings.register_profile("f2stnet", deadline=None)
+settings.load_profile("f2stnet")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -4,8 +4,6 @@ The Triton kernels run here too, without a GPU, in Triton's interpreter, which h
 first imported; with a GPU they run as they are.
 """
 
-import os
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -14,9 +12,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
-
-if not torch.cuda.is_available() and "triton" not in sys.modules:
-    os.environ["TRITON_INTERPRET"] = "1"
 
 from f2stnet.errors import InputError
 from f2stnet.layers.state_space import (

@@ -204,6 +204,26 @@ def test_too_few_answers_skip_a_round_and_end_the_run_with_its_best_model(
     assert Run.load(tmp_path / "run").metrics["global"] == metrics["global"]
 
 
+@pytest.mark.parametrize("best", ["mean", "worst"])
+def test_a_client_that_scores_no_number_does_not_spoil_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, best: str
+) -> None:
+    evaluate = client_side.Clients.evaluate
+
+    def broken(self: Any, number: int, content: Any) -> Any:
+        reply = evaluate(self, number, content)
+        if number == 1:
+            reply["metrics"]["loss"] = float("nan")
+        return reply
+
+    monkeypatch.setattr(client_side.Clients, "evaluate", broken)
+    metrics = federate(waves(), settings(federation={"best": best}), tmp_path / "run")
+    assert metrics["best_round"] >= 1
+    assert metrics["clients"]["client 1"]["loss"] is None
+    assert np.isfinite(metrics["global"]["loss"])
+    json.loads((tmp_path / "run" / "rounds.jsonl").read_text().splitlines()[0], parse_constant=pytest.fail)
+
+
 def test_early_stop_by_the_mean_or_by_the_worst_client(tmp_path: Path) -> None:
     config = {"rounds": 30, "patience": 2, "rate": "constant"}
     training = SMALL["training"] | {"learning_rate": 0.05}

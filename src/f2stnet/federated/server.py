@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from flwr.app import ConfigRecord, MessageType, RecordDict
 from flwr.serverapp import Grid
@@ -32,7 +31,7 @@ from f2stnet.layers.embeddings import declared
 from f2stnet.models import count_parameters, make_model
 from f2stnet.series import GraphSeries
 from f2stnet.training.metrics import Tally
-from f2stnet.training.trainer import Listener, silent
+from f2stnet.training.trainer import Listener, silent, under
 
 log = logging.getLogger("f2stnet.federated")
 
@@ -98,13 +97,12 @@ class Server:
             self.place.cut_rounds(0)
             return arrays
         tensors, self.standing = saved
-        self.standing.ended = "" if self.standing.round < self.config.rounds else self.standing.ended
         self.place.cut_rounds(self.standing.round)
         self.method.weighting.restore(self.standing.weighting)
         if self.method.optimiser is not None:
-            self.method.optimiser.restore(_under("optimiser.", tensors))
-        self.strategy.beside = _under("beside.", tensors)
-        return _under("model.", tensors)
+            self.method.optimiser.restore(under("optimiser.", tensors))
+        self.strategy.beside = under("beside.", tensors)
+        return under("model.", tensors)
 
     # A round
 
@@ -149,7 +147,7 @@ class Server:
             record["beside"] = to_record(self.strategy.beside)
         client_of = {node: client for client, node in self.registered.node.items()}
         tallies: dict[int, Tally] = {}
-        losses: dict[int, float] = {}
+        losses: dict[int, float | None] = {}  # None: no labels to score, or no number
         for reply in send(self.grid, record, client_of, MessageType.EVALUATE, self.config.timeout):
             client = client_of.get(reply.metadata.src_node_id)
             try:
@@ -157,7 +155,8 @@ class Server:
                     raise ValueError(reply.error.reason if reply.has_error() else "unknown node")
                 found: Any = reply.content["metrics"]
                 tallies[client] = _tally(found, self.federation.run.window.horizon)
-                losses[client] = float(found["loss"])
+                loss = float(found["loss"])
+                losses[client] = loss if math.isfinite(loss) else None
             except (KeyError, TypeError, ValueError) as wrong:
                 log.warning("evaluation: client %s left out: %s", client, wrong)
         clients = {
@@ -168,9 +167,10 @@ class Server:
             raise InputError("no client could score the model")
         every = list(tallies.values())
         together = sum(every[1:], start=every[0])
-        labels = np.array([float(tally.count.sum()) for tally in every])
-        loss = float(np.average([losses[client] for client in tallies], weights=labels)) if labels.sum() else math.nan
-        return {"global": together.summary() | {"loss": loss}, "clients": clients, "fairness": fairness(clients)}
+        scored = [(loss, float(tallies[client].count.sum())) for client, loss in losses.items() if loss is not None]
+        labels = sum(count for _, count in scored)
+        mean = sum(loss * count for loss, count in scored) / labels if labels else None
+        return {"global": together.summary() | {"loss": mean}, "clients": clients, "fairness": fairness(clients)}
 
     def _rate(self, t: int) -> float:
         rate = self.federation.run.training.learning_rate
@@ -234,11 +234,9 @@ class Server:
 
 
 def _chosen_loss(validation: dict[str, Any], which: str) -> float:
-    if which == "mean":
-        loss = float(validation["global"]["loss"])
-    else:
-        loss = max(float(client["loss"]) for client in validation["clients"].values())
-    return loss if math.isfinite(loss) else math.inf
+    known = [client["loss"] for client in validation["clients"].values() if client["loss"] is not None]
+    loss = validation["global"]["loss"] if which == "mean" else max(known, default=None)
+    return math.inf if loss is None else float(loss)
 
 
 def _tally(metrics: Mapping[str, Any], horizon: int) -> Tally:
@@ -248,7 +246,3 @@ def _tally(metrics: Mapping[str, Any], horizon: int) -> Tally:
         if column.shape != (horizon,) or not bool(torch.isfinite(column).all()):
             raise ValueError(f"metric {name!r}: expected {horizon} finite numbers")
     return Tally(**{name: column.view(-1, 1, 1) for name, column in columns.items()})
-
-
-def _under(prefix: str, tensors: Arrays) -> Arrays:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

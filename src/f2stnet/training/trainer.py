@@ -90,7 +90,7 @@ class Trainer:
         tensors, self.progress = found
         self.progress.finished = self._is_finished()
         self.place.cut_log(self.progress.epoch)
-        self.model.load_state_dict(_under("model.", tensors))
+        self.model.load_state_dict(under("model.", tensors))
         state = {
             index: {key: tensors[f"optimiser.{index}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
             for index in range(len(self.parameters))
@@ -204,5 +204,6 @@ def label_loss(
     return masked_loss(kind, error, labels.observed, delta)
 
 
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

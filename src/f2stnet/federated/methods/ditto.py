@@ -15,6 +15,7 @@ from f2stnet.config import require
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.methods.fedprox import distance
 from f2stnet.federated.methods.parts import Batch, Objective, Part, methods
+from f2stnet.training.trainer import under
 
 if TYPE_CHECKING:
     from f2stnet.federated.local_training import Local
@@ -41,18 +42,14 @@ class Personal(Objective):
         return task + 0.5 * self.strength * distance(local.parameters, local.anchor)
 
     def end(self, local: "Local") -> Arrays:
-        local.take_weights(_own(local) or local.anchors)
+        local.take_weights(under("ditto.", local.kept) or local.anchors)
         self.strength.fill_(self.mu)
         local.descend()
         local.kept |= {f"ditto.{name}": p.detach().cpu().clone() for name, p in local.model.named_parameters()}
         return {}
 
     def before_evaluation(self, local: "Local") -> None:
-        local.take_weights(_own(local))
-
-
-def _own(local: "Local") -> Arrays:
-    return {name[len("ditto.") :]: kept for name, kept in local.kept.items() if name.startswith("ditto.")}
+        local.take_weights(under("ditto.", local.kept))
 
 
 @methods.register("ditto", DittoConfig(), "Ditto: each client also trains a personal model near the global one")

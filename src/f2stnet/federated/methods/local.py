@@ -12,6 +12,7 @@ import torch
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.methods.fedavg import ByCount
 from f2stnet.federated.methods.parts import Objective, Part, methods
+from f2stnet.training.trainer import under
 
 if TYPE_CHECKING:
     from f2stnet.federated.local_training import Local
@@ -28,7 +29,7 @@ class Alone(Objective):
     personal = True
 
     def begin(self, local: "Local") -> None:
-        local.take_weights(_under("now.", local.kept))
+        local.take_weights(under("now.", local.kept))
 
     def end(self, local: "Local") -> Arrays:
         weights = {name: p.detach().cpu().clone() for name, p in local.model.named_parameters()}
@@ -39,11 +40,7 @@ class Alone(Objective):
         return {}
 
     def before_evaluation(self, local: "Local") -> None:
-        local.take_weights(_under("best.", local.kept))
-
-
-def _under(prefix: str, kept: Arrays) -> Arrays:
-    return {name[len(prefix) :]: tensor for name, tensor in kept.items() if name.startswith(prefix)}
+        local.take_weights(under("best.", local.kept))
 
 
 @methods.register("local", LocalConfig(), "local-only: each client trains alone and nothing is shared")

@@ -17,6 +17,7 @@ from torch.nn import functional
 from f2stnet.config import require
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.methods.parts import Batch, Objective, Part, methods
+from f2stnet.training.trainer import under
 
 if TYPE_CHECKING:
     from f2stnet.federated.local_training import Local
@@ -39,7 +40,7 @@ class ModelContrast(Objective):
         self.config = config
 
     def begin(self, local: "Local") -> None:
-        previous = {name[len("moon.") :]: kept for name, kept in local.kept.items() if name.startswith("moon.")}
+        previous = under("moon.", local.kept)
         now = dict(local.model.named_parameters())
         self.others = {
             "global": {name: local.put(f"moon.global.{name}", p) for name, p in now.items()},

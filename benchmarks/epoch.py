@@ -26,6 +26,7 @@ from f2stnet.layers.spectral import SpectralInput
 from f2stnet.layers.state_space import SelectiveStateSpace
 from f2stnet.models import make_model
 from f2stnet.training import configure
+from f2stnet.training.settings import TrainingConfig
 from f2stnet.training.trainer import adam, forecast_loss
 
 
@@ -89,14 +90,14 @@ def main() -> None:
         model = change(
             make_model("f2stnet", config.settings, Task.of(series, config.window.input, config.window.horizon))
         )
-        loss, count = forecast_loss(model.eval(), windows, train[:batch], "mae", 1.0)
+        loss, count = forecast_loss(model.eval(), windows, train[:batch], TrainingConfig())
         print(f"{name:16s} loss of the first batch without dropout: {float(loss.detach() / count):.6f}")
         parameters = list(model.train().parameters())
         forms[name] = (model, adam(parameters, config.training, windows.device), [])
     for number in range(options.batches + 1):
         for model, optimiser, seconds in forms.values():
             began = time.perf_counter()
-            loss, count = forecast_loss(model, windows, train[number * batch : (number + 1) * batch], "mae", 1.0)
+            loss, count = forecast_loss(model, windows, train[number * batch : (number + 1) * batch], TrainingConfig())
             optimiser.zero_grad(set_to_none=True)
             (loss / count).backward()
             optimiser.step()

@@ -14,6 +14,7 @@ from f2stnet.graph import from_edges
 from f2stnet.models import Prepares, make_model, models
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure
+from f2stnet.training.settings import TrainingConfig
 from f2stnet.training.trainer import forecast_loss
 from small import chain, waves
 
@@ -73,7 +74,7 @@ def test_a_change_in_one_window_changes_no_other_windows_forecast(name: str) -> 
 def test_every_parameter_gets_a_gradient(name: str) -> None:
     model, windows, train = ready(name, waves(channels=2, known=1))
     model.train()
-    loss, count = forecast_loss(model, windows, torch.as_tensor(train[:40]), "mae", 1.0)
+    loss, count = forecast_loss(model, windows, torch.as_tensor(train[:40]), TrainingConfig())
     (loss / count).backward()
     # The paper variant has no use for channels known in the future, nor have STID and the yardsticks.
     silent = {key for key, p in model.named_parameters() if p.grad is None or not bool(p.grad.abs().sum() > 0)}
@@ -86,7 +87,7 @@ def test_it_overfits_one_batch(name: str) -> None:
     batch = torch.as_tensor(train[:8])
     optimiser = torch.optim.Adam(model.parameters(), 3e-3)
     for _ in range(200):
-        loss, count = forecast_loss(model, windows, batch, "mse", 1.0)
+        loss, count = forecast_loss(model, windows, batch, TrainingConfig(loss="mse"))
         optimiser.zero_grad()
         (loss / count).backward()
         optimiser.step()

@@ -228,4 +228,4 @@ def test_the_published_recipe_has_its_curriculum() -> None:
     training = configure("pdformer", recipe="published").training
     assert (training.curriculum, training.batch, training.optimiser, training.warmup) == (1274, 16, "adamw", 5)
     assert training.loss == "huber"
-    assert training.huber_in_units
+    assert training.loss_units == "real"

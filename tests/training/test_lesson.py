@@ -13,7 +13,7 @@ from f2stnet.training import configure
 from f2stnet.training.folder import RunFolder
 from f2stnet.training.lesson import Lesson
 from f2stnet.training.settings import RunConfig, TrainingConfig
-from f2stnet.training.trainer import Trainer, delta_of, label_loss
+from f2stnet.training.trainer import Trainer, label_loss
 from small import waves
 
 
@@ -62,13 +62,13 @@ def test_scheduled_sampling_hands_over_scaled_truth_with_a_falling_share() -> No
 def test_hubers_delta_in_real_units_by_hand() -> None:
     held, at = windows()
     labels = held.labels(at)
-    config = TrainingConfig(loss="huber", huber_delta=1.0, huber_in_units=True)
+    config = TrainingConfig(loss="huber", huber_delta=1.0, loss_units="real")
     for miss, each in ((0.5, 0.125), (3.0, 2.5)):  # δ = 1: half the square below it, |e| − ½ above
         forecast = (labels.values + miss - held.target_mean) / held.target_deviation
-        loss, count = label_loss(forecast, labels, held, "huber", delta_of(config, held))
-        # Our loss is divided by the deviation of each target.
-        wanted = (each / held.target_deviation).mean()
-        assert float(loss / count) == pytest.approx(float(wanted), rel=1e-4)
+        loss, count = label_loss(forecast, labels, held, config)
+        assert float(loss / count) == pytest.approx(each, rel=1e-4)
+    loss, count = label_loss(forecast, labels, held, TrainingConfig(loss="mae"))  # in deviations by default
+    assert float(loss / count) == pytest.approx(float((3.0 / held.target_deviation).mean()), rel=1e-4)
 
 
 def test_rates_by_milestones_and_warm_up(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from f2stnet.training.lesson import Lesson
 from f2stnet.training.metrics import Tally
 from f2stnet.training.precision import working_precision
 from f2stnet.training.settings import TrainingConfig
-from f2stnet.training.trainer import adam, delta_of, descend, label_loss
+from f2stnet.training.trainer import adam, descend, label_loss
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -152,10 +152,10 @@ class Local:
         return loss
 
     def loss_on(self, origins: np.ndarray) -> float:
-        """The training loss of the model as it stands, in training deviations."""
+        """The training loss of the model as it stands."""
         at = torch.as_tensor(origins, device=self.device)
         with working_precision(self.config.precision, self.device):
-            loss, _ = validation_loss(self.forecaster, at, self.config.loss, delta_of(self.config, self.windows))
+            loss, _ = validation_loss(self.forecaster, at, self.config)
         return loss
 
     def score(self, origins: np.ndarray) -> tuple[Tally, float]:
@@ -244,8 +244,7 @@ class Local:
         inputs, labels = self.mended.inputs(self.windows.inputs(origins)), self.windows.labels(origins)
         forecast = self.lesson.forecast(self.model, inputs, labels, self.windows)
         batch = Batch(inputs, self.lesson.labels(labels), forecast, self._features)
-        delta = delta_of(self.config, self.windows)
-        loss, count = label_loss(forecast, batch.labels, self.windows, self.config.loss, delta)
+        loss, count = label_loss(forecast, batch.labels, self.windows, self.config)
         total = loss / count.clamp(min=1)
         for objective in self.method.objectives:
             total = objective.loss(self, batch, total)

@@ -46,7 +46,7 @@ class Cy2MixerConfig(EmbeddingWidths):
             "learning_rate": 1e-3,
             "weight_decay": 5e-4,
             "loss": "huber",
-            "huber_in_units": True,
+            "loss_units": "real",
             "patience": 30,
             "schedule": "steps",
             "milestones": (15, 30, 50),

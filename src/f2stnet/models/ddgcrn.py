@@ -41,6 +41,7 @@ class DDGCRNConfig:
             "batch": 64,
             "learning_rate": 3e-3,
             "loss": "mae",
+            "loss_units": "real",
             "patience": 15,
             "schedule": "constant",
             "clip": 0.0,

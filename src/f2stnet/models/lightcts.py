@@ -11,8 +11,7 @@ Where this differs from the released code, and why:
 - The position embedding is trained; theirs is read past autograd and keeps its random start.
 - An attention layer that is only copied from, a second gate and the last normalisation are left out: never run there.
 - There are as many convolutions as cover the window: 4 for 12 steps, as theirs.
-As there, one weight serves both groups of a grouped linear map. The published bound of the gradient and weight decay
-are kept as numbers, though they meet a loss in training deviations here and in real units there.
+As there, one weight serves both groups of a grouped linear map.
 """
 
 from dataclasses import dataclass
@@ -69,6 +68,7 @@ class LightCTSConfig:
             "schedule": "constant",
             "clip": 3.0,
             "loss": "mae",
+            "loss_units": "real",
         }
     },
 )

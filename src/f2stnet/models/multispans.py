@@ -58,6 +58,7 @@ class MultiSPANSConfig:
             "epochs": 100,
             "batch": 32,
             "learning_rate": 1e-2,
+            "loss_units": "real",
             "patience": 100,
             "schedule": "constant",
             "clip": 0.0,

@@ -84,7 +84,7 @@ PUBLISHED = {
         "weight_decay": 0.05,
         "loss": "huber",
         "huber_delta": 2.0,
-        "huber_in_units": True,
+        "loss_units": "real",
         "curriculum": 1274,
         "patience": 50,
         "schedule": "cosine",

@@ -37,6 +37,7 @@ class PDG2SeqConfig:
             "batch": 64,
             "learning_rate": 3e-3,
             "loss": "mae",
+            "loss_units": "real",
             "patience": 30,
             "schedule": "steps",
             "milestones": (60, 75, 90, 120),

@@ -46,7 +46,7 @@ PUBLISHED = {
         "factor": 0.5,
         "loss": "huber",
         "huber_delta": 1.0,
-        "huber_in_units": True,
+        "loss_units": "real",
         "epochs": 300,
         "patience": 20,
         "clip": 0.0,

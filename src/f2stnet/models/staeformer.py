@@ -41,7 +41,7 @@ class STAEformerConfig(EmbeddingWidths):
             "learning_rate": 1e-3,
             "weight_decay": 5e-4,
             "loss": "huber",
-            "huber_in_units": True,
+            "loss_units": "real",
             "patience": 20,
             "schedule": "steps",
             "milestones": (15, 30, 50),

@@ -16,8 +16,7 @@ Where this differs from the released code, and why:
 - A second node embedding is left out: never read there.
 As there, an unobserved value is no knot of the spline, and the path is level before the first and after the last
 observed one; the spatial equation has a weight matrix for each sensor and power of the graph, out of a shared pool
-(AGCRN's). The published weight decay is kept as a number, though it meets a loss in training deviations here and in
-real units there.
+(AGCRN's).
 """
 
 from collections.abc import Callable
@@ -66,6 +65,7 @@ class STGNCDEConfig:
             "schedule": "constant",
             "clip": 0.0,
             "loss": "mae",
+            "loss_units": "real",
         }
     },
 )

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from f2stnet.data.split import Origins
 from f2stnet.data.windows import Windows
 from f2stnet.training.capture import CapturedForecast
-from f2stnet.training.losses import Loss, masked_loss
+from f2stnet.training.losses import masked_loss, training_loss
 from f2stnet.training.metrics import Tally
+from f2stnet.training.settings import TrainingConfig
 
 # Windows at a time where no gradient is kept: a GPU wants large batches, a CPU ones that stay near its cache.
 BATCH = {"cuda": 256, "cpu": 32}
@@ -58,16 +59,14 @@ def score(forecaster: Forecaster, origins: Origins) -> Tally:
     return tally
 
 
-def validation_loss(forecaster: Forecaster, origins: Tensor, kind: Loss, delta: float | Tensor) -> tuple[float, float]:
+def validation_loss(forecaster: Forecaster, origins: Tensor, config: TrainingConfig) -> tuple[float, float]:
     """The training loss and the MAE in real units over these origins."""
     windows = forecaster.windows
     total = torch.zeros(3, dtype=torch.float64, device=windows.device)
-    deviation = windows.target_deviation
     for batch, forecast in forecasts(forecaster, origins):
         labels = windows.labels(batch)
-        error = forecast - labels.values
-        loss, count = masked_loss(kind, error / deviation, labels.observed, delta)
-        absolute, _ = masked_loss("mae", error, labels.observed)
+        loss, count = training_loss(forecast, labels, windows, config)
+        absolute, _ = masked_loss("mae", forecast - labels.values, labels.observed)
         total += torch.stack([loss.double(), absolute.double(), count.double()])
     loss_sum, absolute_sum, seen = total.tolist()
     return (loss_sum / seen, absolute_sum / seen) if seen else (float("nan"), float("nan"))

@@ -11,8 +11,8 @@ from f2stnet.data.split import WindowConfig
 from f2stnet.errors import InputError
 from f2stnet.models import models
 from f2stnet.registry import did_you_mean
-from f2stnet.training.losses import Loss
 
+Loss = Literal["mae", "mse", "huber"]
 Recipe = Literal["common", "published"]
 
 
@@ -24,8 +24,8 @@ class TrainingConfig:
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
     loss: Loss = "mae"
-    huber_delta: float = 1.0  # in training deviations
-    huber_in_units: bool = False  # huber_delta is in real units instead
+    loss_units: Literal["deviations", "real"] = "deviations"  # of the error that the loss sees
+    huber_delta: float = 1.0  # in these units
     curriculum: int = 0  # steps until the loss counts one more step of the horizon; 0: all of it from the start
     sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
     patience: int = 15  # epochs without a better validation loss before stopping

@@ -19,7 +19,7 @@ from f2stnet.training.capture import CapturedStep
 from f2stnet.training.evaluate import Forecaster, validation_loss
 from f2stnet.training.folder import Progress, RunFolder
 from f2stnet.training.lesson import Lesson
-from f2stnet.training.losses import Loss, masked_loss
+from f2stnet.training.losses import training_loss
 from f2stnet.training.precision import working_precision
 from f2stnet.training.settings import TrainingConfig
 
@@ -56,9 +56,7 @@ class Trainer:
             rate = self._set_rate(epoch)
             with working_precision(self.config.precision, self.windows.device):
                 train_loss = self.epoch(epoch, listen)
-                loss, mae = validation_loss(
-                    self.forecaster, self.validation, self.config.loss, delta_of(self.config, self.windows)
-                )
+                loss, mae = validation_loss(self.forecaster, self.validation, self.config)
             if not np.isfinite(train_loss) or not np.isfinite(loss):
                 raise InputError(
                     f"epoch {epoch}: the loss is {train_loss if not np.isfinite(train_loss) else loss}; "
@@ -124,9 +122,7 @@ class Trainer:
         forecast = self.lesson.forecast(
             self.compiled if whole else self.model, self.windows.inputs(origins), labels, self.windows
         )
-        loss, count = label_loss(
-            forecast, self.lesson.labels(labels), self.windows, self.config.loss, delta_of(self.config, self.windows)
-        )
+        loss, count = label_loss(forecast, self.lesson.labels(labels), self.windows, self.config)
         descend(loss / count.clamp(min=1), self.optimiser, self.parameters, self.config.clip)
         self.total += torch.stack([loss.detach().double(), count.double()])
 
@@ -185,23 +181,15 @@ def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.
 
 
 def forecast_loss(
-    model: Callable[[Inputs], Tensor], windows: Windows, origins: Tensor, kind: Loss, delta: float
+    model: Callable[[Inputs], Tensor], windows: Windows, origins: Tensor, config: TrainingConfig
 ) -> tuple[Tensor, Tensor]:
     """Sum of the loss over the observed labels of these windows, and how many there are."""
-    return label_loss(model(windows.inputs(origins)), windows.labels(origins), windows, kind, delta)
+    return label_loss(model(windows.inputs(origins)), windows.labels(origins), windows, config)
 
 
-def delta_of(config: TrainingConfig, windows: Windows) -> float | Tensor:
-    """Huber's δ in deviations of each target."""
-    return config.huber_delta / windows.target_deviation if config.huber_in_units else config.huber_delta
-
-
-def label_loss(
-    forecast: Tensor, labels: Labels, windows: Windows, kind: Loss, delta: float | Tensor
-) -> tuple[Tensor, Tensor]:
+def label_loss(forecast: Tensor, labels: Labels, windows: Windows, config: TrainingConfig) -> tuple[Tensor, Tensor]:
     """The same from a model's scaled forecast."""
-    error = (windows.to_real(forecast.float()) - labels.values) / windows.target_deviation
-    return masked_loss(kind, error, labels.observed, delta)
+    return training_loss(windows.to_real(forecast.float()), labels, windows, config)
 
 
 def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

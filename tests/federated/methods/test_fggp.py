@@ -84,7 +84,7 @@ def test_the_loss_is_the_task_on_both_windows_and_the_contrast_to_clusters() -> 
     local = bench("fggp", {"hide_values": 0.0, "hide_sensors": 0.0, "strength": 3.0}, received(), t=1, dropout=0.0)
     batch = one_batch(local)
     assert batch.features is not None
-    total, count = label_loss(batch.forecast, batch.labels, local.windows, "mae", 1.0)
+    total, count = label_loss(batch.forecast, batch.labels, local.windows, local.config)
     given = received()
     pull = contrast(
         batch.features.mean(1), given["fggp.prototypes"], given["fggp.there"], buckets(local, batch.inputs), 0.5
@@ -97,7 +97,7 @@ def test_in_the_first_round_only_the_augmented_window_is_new() -> None:
     hidden = {"hide_values": 0.0, "hide_sensors": 0.0}
     local = bench("fggp", hidden, dropout=0.0)
     batch = one_batch(local)
-    total, count = label_loss(batch.forecast, batch.labels, local.windows, "mae", 1.0)
+    total, count = label_loss(batch.forecast, batch.labels, local.windows, local.config)
     assert torch.allclose(loss(local), total / count)
     plain, _, _ = bench("fedavg").train(1e-2)
     augmented, _, _ = bench("fggp").train(1e-2)

@@ -49,7 +49,7 @@ from f2stnet.federated.neighbour_generator import (
 )
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.precision import working_precision
-from f2stnet.training.trainer import adam, delta_of, label_loss
+from f2stnet.training.trainer import adam, label_loss
 
 if TYPE_CHECKING:
     from f2stnet.federated.local_training import Local
@@ -231,9 +231,7 @@ class Workshop:
         loss = loss + weight.b * self.exchanged * greedy_loss(beyond, expected, used, self.view.slots)
         if weight.c:
             forecast = local.model(self.generator.fill(beyond, inputs, self.view, TRUST))
-            labels, kind = local.windows.labels(origins), local.config.loss
-            delta = delta_of(local.config, local.windows)
-            task, labelled = label_loss(forecast, labels, local.windows, kind, delta)
+            task, labelled = label_loss(forecast, local.windows.labels(origins), local.windows, local.config)
             loss = loss + weight.c * task / labelled.clamp(min=1)
         return loss
 

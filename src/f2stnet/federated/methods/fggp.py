@@ -36,7 +36,7 @@ from f2stnet.federated.prototypes import (
     finch,
     prototypes_of,
 )
-from f2stnet.training.trainer import delta_of, label_loss
+from f2stnet.training.trainer import label_loss
 
 if TYPE_CHECKING:
     from f2stnet.federated.local_training import Local
@@ -81,9 +81,7 @@ class ClusterContrast(Objective):
         assert batch.features is not None
         c = self.config
         forecast = local.model(augment(batch.inputs, c.hide_values, c.hide_sensors))
-        total, count = label_loss(
-            forecast, batch.labels, local.windows, local.config.loss, delta_of(local.config, local.windows)
-        )
+        total, count = label_loss(forecast, batch.labels, local.windows, local.config)
         z, bucket = local.pool(batch.features), buckets(local, batch.inputs)
         apart = contrast(z, self.prototypes, self.there, bucket, c.temperature)
         return task + total / count.clamp(min=1) + c.strength * apart

@@ -17,8 +17,9 @@ from f2stnet.federated.engines.in_process import InProcessGrid
 from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.methods import compose, methods
 from f2stnet.federated.settings import Federation, configure_federation
-from f2stnet.federated.simulation import federate
+from f2stnet.federated.simulation import Simulated, federate
 from f2stnet.training import Run
+from f2stnet.training.folder import RunFolder
 from small import waves
 
 SMALL = {"model": {"width": 8, "frequencies": 2, "state": 1, "blocks": 1}, "training": {"batch": 16}}
@@ -28,6 +29,12 @@ def settings(method: str = "fedavg", kind: str = "windows", clients: int = 3, **
     federation = {"rounds": 2} | sections.pop("federation", {})
     parts = {"partition": {"kind": kind, "clients": clients, "alpha_het": 2.0}, "federation": federation}
     return configure_federation(method, "f2stnet", 0, {}, SMALL | parts | sections)
+
+
+def clients_of(federation: Federation, root: Path) -> Simulated:
+    assert federation.partition is not None
+    pooled = federation.compose().pooled
+    return Simulated(waves(), federation.run.window, federation.partition, federation.run.seed, root, pooled)
 
 
 def kind_for(method: str) -> str:
@@ -251,15 +258,21 @@ def test_partial_participation_is_seeded(tmp_path: Path) -> None:
 
 
 def test_pooled_is_what_one_holder_of_everything_would_train(tmp_path: Path) -> None:
-    metrics = federate(waves(), settings("pooled"), tmp_path / "run")
-    assert metrics["windows"]["client 0"]["train"] == sum(len(h.parts.train) for h in _holdings(settings("pooled")))
+    federation = settings("pooled")
+    federate(waves(), federation, tmp_path / "run")
     assert FederationFolder(tmp_path / "run").rounds()[1]["participants"] == [0]
+    clients = clients_of(federation, tmp_path)
+    everybodys = sum(len(clients.held(client).parts.train) for client in range(3))
+    assert len(clients.held(0).trained.train) == everybodys > len(clients.held(0).parts.train)
 
 
-def _holdings(federation: Federation) -> list[Any]:
-    from f2stnet.federated.partition import partition
-
-    return partition(waves(), federation.run.window, federation.partition, 0)  # type: ignore[arg-type]
+def test_pooled_scales_as_any_other_method(tmp_path: Path) -> None:
+    """The pool's windows are not counted beside those of the clients they came from."""
+    for method in ("pooled", "fedavg"):
+        federate(waves(), settings(method, federation={"rounds": 1}), tmp_path / method)
+    scalers = [RunFolder(tmp_path / method).template()[1] for method in ("pooled", "fedavg")]
+    assert np.array_equal(scalers[0].mean, scalers[1].mean)
+    assert np.array_equal(scalers[0].deviation, scalers[1].deviation)
 
 
 def test_each_clients_own_scaler_by_a_key(tmp_path: Path) -> None:
@@ -274,7 +287,7 @@ def test_the_shared_scaler_is_the_one_of_all_training_values(tmp_path: Path) -> 
     series, federation = waves(missing_share=0.05), settings(kind="nodes")
     federate(series, federation, tmp_path / "run")
     window = federation.run.window
-    wanted = fit_scaler(series, _holdings(federation)[0].parts.train, window.input, window.horizon)
+    wanted = fit_scaler(series, clients_of(federation, tmp_path).held(0).parts.train, window.input, window.horizon)
     found = Run.load(tmp_path / "run").scaler
     assert found.mean == pytest.approx(wanted.mean)
     assert found.deviation == pytest.approx(wanted.deviation)
@@ -360,7 +373,7 @@ def test_under_nodes_a_clients_answers_do_not_depend_on_what_others_hold(
     from dataclasses import replace
 
     federation = settings(kind="nodes", federation={"rounds": 1, "scaler": "own"})
-    own = _holdings(federation)[0].nodes
+    own = clients_of(federation, tmp_path).held(0).nodes
     answers = []
     for place, shift in enumerate((0.0, 5.0)):
         with monkeypatch.context() as patch:

@@ -6,7 +6,7 @@ evaluate. What its answers hold is all that ever leaves it; `declared.MESSAGES` 
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from f2stnet.federated.declared import TALLIED
 from f2stnet.federated.local_training import Local
 from f2stnet.federated.records import from_record, to_record
 from f2stnet.federated.settings import Federation
+from f2stnet.federated.shared_model import Pool
 from f2stnet.models import make_model
 from f2stnet.series import GraphSeries
 
@@ -37,7 +38,12 @@ class Held:
     series: GraphSeries
     parts: Parts
     nodes: np.ndarray
-    training_nodes: np.ndarray  # differ from `nodes` only where training is pooled
+    pool: Pool | None = None  # what the model is trained on, where training is pooled
+
+    @property
+    def trained(self) -> Parts:
+        """Its parts with the windows that training reads."""
+        return self.parts if self.pool is None else replace(self.parts, train=self.pool.train)
 
 
 class Source(Protocol):
@@ -96,9 +102,9 @@ class Clients:
         held, t = self.source.held(client), int(config["server-round"]) - 1
         state = ClientState(self.source.state(client))
         bench = self._enter(client, held, t, content, state, training=True)
-        metrics: dict[str, Any] = {"num-examples": len(held.parts.train)}
+        metrics: dict[str, Any] = {"num-examples": len(held.trained.train)}
         if self.method.weighting.needs_initial_loss:
-            metrics["initial-loss"] = bench.loss_on(held.parts.train)
+            metrics["initial-loss"] = bench.loss_on(held.trained.train)
         weights, beside, train_loss = bench.train(float(config["rate"]))
         metrics |= {"loss": bench.validation_loss, "train-loss": train_loss}
         state.save(t + 1, bench.kept, int(config["best-round"]))
@@ -127,11 +133,12 @@ class Clients:
             client=self._number(client, config),
             t=t,
             seed=self.federation.run.seed,
-            parts=held.parts,
-            nodes=held.training_nodes if training else held.nodes,
+            parts=held.trained if training else held.parts,
+            nodes=held.pool.nodes if training and held.pool else held.nodes,
             scaler=scaler(self._sums(held)) if own else Scaler(np.array(told["mean"]), np.array(told["deviation"])),
             kept=state.before(t),
             received=from_record(content.array_records["beside"]) if "beside" in content else {},
+            pooled=held.pool,
         )
         if arrays is not self._record:  # in one process all clients of a round are sent the same object
             self._record, self._arrays = arrays, bench.bring(from_record(arrays))
@@ -151,8 +158,7 @@ class Clients:
         windows = Windows(held.series, nothing, run.window.input, run.window.horizon, device)
         torch.manual_seed(run.seed)
         model = make_model(run.model, run.settings, task).to(device)
-        config = self.federation.config
-        return Local(model, windows, self.method, run.training, config.local_epochs, config.moments == "kept")
+        return Local(model, windows, self.method, run.training, self.federation.config.local_epochs)
 
     def _sums(self, held: Held) -> Any:
         window = self.federation.run.window

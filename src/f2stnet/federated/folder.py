@@ -3,6 +3,7 @@
 federation.toml      method, partition, rounds and their settings
 manifest.json        what every client's data must be like
 rounds.jsonl         a line a round
+holder.json          where there is any: what each holder of data finds in its own readings and no file here has
 server.safetensors   everything `--resume` needs: weights, server optimiser, method state
 clients/             in a simulation, what each client keeps for itself
 """

@@ -16,30 +16,17 @@ from f2stnet.data.split import Parts
 from f2stnet.data.windows import Inputs, Windows
 from f2stnet.errors import InputError
 from f2stnet.federated.aggregate import Arrays
+from f2stnet.federated.local_descent import Descent
 from f2stnet.federated.methods.parts import Batch, Method
-from f2stnet.layers.embeddings import declared
+from f2stnet.federated.shared_model import LookedUp, Pool, travelling
 from f2stnet.models import Prepares
-from f2stnet.training.capture import CapturedStep
 from f2stnet.training.evaluate import Forecaster, score, validation_loss
+from f2stnet.training.holder import look_up
 from f2stnet.training.lesson import Lesson
 from f2stnet.training.metrics import Tally
 from f2stnet.training.precision import working_precision
 from f2stnet.training.settings import TrainingConfig
-from f2stnet.training.trainer import adam, descend, label_loss
-
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-
-
-def travelling(model: nn.Module) -> dict[str, Tensor]:
-    """What makes up the shared model: its parameters, and floating-point buffers that do not follow exactly from the
-    graph, nor are found in a client's own data. The Fourier basis is one of these: eigenvectors may differ in sign
-    from machine to machine."""
-    rebuilt = declared(model, "from_graph") | declared(model, "from_data")
-    return {
-        name: tensor
-        for name, tensor in model.state_dict().items()
-        if tensor.is_floating_point() and name not in rebuilt
-    }
+from f2stnet.training.trainer import label_loss
 
 
 class Local:
@@ -53,30 +40,22 @@ class Local:
     validation_loss: float  # of the model that was just trained
 
     def __init__(
-        self,
-        model: nn.Module,
-        windows: Windows,
-        method: Method,
-        config: TrainingConfig,
-        epochs: int = 1,
-        keeps_moments: bool = False,
+        self, model: nn.Module, windows: Windows, method: Method, config: TrainingConfig, epochs: int = 1
     ) -> None:
         self.model, self.windows, self.method, self.config, self.epochs = model, windows, method, config, epochs
         self.device = windows.device
-        self.keeps_moments = keeps_moments or any(objective.keeps_optimiser for objective in method.objectives)
-        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.keeps_moments = any(objective.keeps_optimiser for objective in method.objectives)
         self.shared = travelling(model)  # the very tensors of the model
         self.anchors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         self.anchor = [self.anchors[name] for name, p in model.named_parameters() if p.requires_grad]
-        self.optimiser = adam(self.parameters, config, self.device)
         self.mended = _Mended(self)
         self.forecaster = Forecaster(self.mended, windows, config.capture)
         self.lesson = Lesson(config, windows.horizon, self.device)
-        self.total = torch.zeros(2, dtype=torch.float64, device=self.device)
-        self.captured: dict[int, CapturedStep] = {}  # by batch size
+        self.descent = Descent(model, self._losses, config, self.lesson, self.device, self.forecaster.pool)
+        self.parameters = self.descent.parameters
+        self.looked_up = LookedUp(model)
         self._places: dict[str, Tensor] = {}
         self._nodes: np.ndarray | None = None
-        self._prepared: dict[int, Arrays] = {}
         self._features: Tensor | None = None
         if method.needs_features:
             head = getattr(model, "head", None)
@@ -86,15 +65,16 @@ class Local:
 
     def enter(
         self, client: int, t: int, seed: int, parts: Parts, nodes: np.ndarray, scaler: Scaler, kept: Arrays,
-        received: Arrays,
+        received: Arrays, pooled: Pool | None = None,
     ) -> None:  # fmt: skip
+        """`nodes` are those whose values it may see; `pooled` is what the model was trained on, where that is not the
+        client's own."""
         self.client, self.t, self.parts, self.kept, self.received = client, t, parts, kept, received
         if not _same(scaler, self.windows.scaler):
             self.windows.rescale(scaler)
-        if self._nodes is None or not np.array_equal(nodes, self._nodes):
-            self._hold(nodes)
         if isinstance(self.model, Prepares):
-            self._prepare(client)
+            self._look_up(client, nodes, pooled)
+        self._hold(nodes)
         torch.manual_seed(int(np.random.SeedSequence([seed, t, client]).generate_state(1)[0]))
 
     def bring(self, arrays: Mapping[str, Tensor]) -> Arrays:
@@ -139,16 +119,13 @@ class Local:
 
     def descend(self, keep: bool = False) -> float:
         """The local epochs, from fresh optimiser moments unless this client keeps its own."""
-        self._set_moments(self.kept if keep else {})
-        self.optimiser.param_groups[0]["lr"].fill_(self.rate)
+        self.descent.start(self.rate, self.kept if keep else {})
         loss = 0.0
         with torch.enable_grad(), working_precision(self.config.precision, self.device):
             for epoch in range(self.epochs):
-                loss = self._epoch(epoch)
+                loss = self.descent.epoch(self.parts.train, self.t * self.epochs + epoch)
         if keep:
-            for index, parameter in enumerate(self.parameters):
-                for key, value in self.optimiser.state[parameter].items():
-                    self.kept[f"adam.{index}.{key}"] = value.detach().cpu().clone()
+            self.kept |= self.descent.moments()
         return loss
 
     def loss_on(self, origins: np.ndarray) -> float:
@@ -176,7 +153,7 @@ class Local:
         there = self._places.get(name)
         if there is None or there.shape != value.shape:
             self._places[name] = there = value.detach().to(self.device).clone()
-            self._forget_recordings()
+            self.forget_recordings()
         else:
             there.copy_(value)
         return there
@@ -187,60 +164,40 @@ class Local:
 
     def features_with(self, parameters: Mapping[str, Tensor], inputs: Inputs) -> Tensor:
         """What the head would read if the model had these parameters, without dropout."""
+        mode = self.model.training
         self.model.eval()
         torch.func.functional_call(self.model, dict(parameters), (inputs,))
-        self.model.train()
+        self.model.train(mode)
         assert self._features is not None
         return self._features
 
-    def _prepare(self, client: int) -> None:
-        """What the model looks up in its holder's training part before it starts: this client's, kept for its turns."""
-        names = declared(self.model, "from_data")
-        buffers = {name: buffer for name, buffer in self.model.named_buffers() if name in names}
-        if client not in self._prepared:
-            torch.manual_seed(0)
-            self.model.prepare(self.windows, self.parts.train)  # type: ignore[operator]
-            self._prepared[client] = {name: buffer.clone() for name, buffer in buffers.items()}
-        else:
-            for name, buffer in buffers.items():
-                buffer.copy_(self._prepared[client][name])
-
-    def _forget_recordings(self) -> None:
-        self.captured.clear()
+    def forget_recordings(self) -> None:
+        """Something that recorded work reads has moved."""
+        self.descent.captured.clear()
         self.forecaster.captured.clear()
 
+    def _look_up(self, client: int, nodes: np.ndarray, pooled: Pool | None) -> None:
+        """What the model finds in its holder's training part before it starts; kept for the holder's later turns."""
+
+        def find() -> None:
+            self._hold(nodes if pooled is None else pooled.nodes)
+            look_up(self.model, self.windows, self.parts.train if pooled is None else pooled.train)
+
+        self.looked_up.put(client if pooled is None else None, find)
+
     def _hold(self, nodes: np.ndarray) -> None:
+        if self._nodes is not None and np.array_equal(nodes, self._nodes):
+            return
         count = self.windows.raw.shape[1]
         if len(nodes) < count or self.windows.holds_some:
             if not self.windows.holds_some:
-                self._forget_recordings()  # the mask moves to a place of its own
+                self.forget_recordings()  # the mask moves to a place of its own
             self.windows.hold(nodes)
         held = torch.zeros(count)
         held[torch.as_tensor(nodes)] = 1 / len(nodes)
         self.held, self._nodes = self.put("held", held), nodes
 
-    def _epoch(self, epoch: int) -> float:
-        train = torch.as_tensor(self.parts.train)
-        order = train[torch.randperm(len(train))].to(self.device)
-        self.model.train()
-        self.total.zero_()
-        batches = order.split(self.config.batch)
-        for done, origins in enumerate(batches):
-            self.lesson.at((self.t * self.epochs + epoch) * len(batches) + done)
-            if self.config.capture and self.device.type == "cuda":
-                if len(origins) not in self.captured:
-                    before = self.total.clone()  # recording takes a few real steps
-                    self.captured[len(origins)] = CapturedStep(
-                        self._step, self.model, self.optimiser, origins, self.forecaster.pool
-                    )
-                    self.total.copy_(before)
-                self.captured[len(origins)](origins)
-            else:
-                self._step(origins)
-        loss, count = self.total.tolist()
-        return float(loss / max(count, 1))
-
-    def _step(self, origins: Tensor) -> None:
+    def _losses(self, origins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         inputs, labels = self.mended.inputs(self.windows.inputs(origins)), self.windows.labels(origins)
         forecast = self.lesson.forecast(self.model, inputs, labels, self.windows)
         batch = Batch(inputs, self.lesson.labels(labels), forecast, self._features)
@@ -248,32 +205,10 @@ class Local:
         total = loss / count.clamp(min=1)
         for objective in self.method.objectives:
             total = objective.loss(self, batch, total)
-        descend(total, self.optimiser, self.parameters, self.config.clip)
-        self.total += torch.stack([loss.detach().double(), count.double()])
+        return total, loss, count
 
     def _remember(self, head: nn.Module, read: tuple[Tensor, ...]) -> None:
         self._features = read[0]
-
-    def _set_moments(self, kept: Mapping[str, Tensor]) -> None:
-        """In place where moments exist already, for the sake of recorded steps."""
-        known = f"adam.0.{MOMENTS[0]}" in kept
-        if known and not self.optimiser.state:
-            state = {
-                index: {key: kept[f"adam.{index}.{key}"].clone() for key in MOMENTS}
-                for index in range(len(self.parameters))
-            }
-            self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": state})
-            return
-        moments = {
-            f"adam.{index}.{key}": value
-            for index, parameter in enumerate(self.parameters)
-            for key, value in self.optimiser.state.get(parameter, {}).items()
-        }
-        if known:
-            for name, value in moments.items():
-                value.copy_(kept[name])
-        elif moments:
-            torch._foreach_zero_(list(moments.values()))
 
 
 def _same(one: Scaler, other: Scaler) -> bool:

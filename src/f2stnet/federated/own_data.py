@@ -41,7 +41,7 @@ class OwnData:
         series, own = self._loaded
         if self.cuts is None:
             raise InputError(f"{self.told['name']}: was asked to work before it knew where validation and test begin")
-        return Held(str(self.told["name"]), series, split_at(series, self.window, self.cuts), own, own)
+        return Held(str(self.told["name"]), series, split_at(series, self.window, self.cuts), own)
 
     def name(self, client: int) -> str:
         return str(self.told["name"])

@@ -20,12 +20,12 @@ from f2stnet.federated.aggregate import Arrays, Rows, as_arrays
 from f2stnet.federated.declared import TALLIED
 from f2stnet.federated.fairness import fairness
 from f2stnet.federated.folder import FederationFolder, Standing
-from f2stnet.federated.local_training import travelling
 from f2stnet.federated.manifest import to_manifest
 from f2stnet.federated.methods import Method
 from f2stnet.federated.records import from_record, to_record
 from f2stnet.federated.registration import register, send
 from f2stnet.federated.settings import Federation, FederationConfig
+from f2stnet.federated.shared_model import saved_beside, travelling
 from f2stnet.federated.strategy import WeightedStrategy
 from f2stnet.layers.embeddings import declared
 from f2stnet.models import count_parameters, make_model
@@ -67,7 +67,7 @@ class Server:
         self.parameters = count_parameters(model)
         if not self.parameters:
             raise InputError(f"model {run.model!r} has nothing to train, so there is nothing to federate")
-        self.template = model.state_dict()
+        self.template, left = saved_beside(model, self.federation, self.like, known.scaler, known.config["cuts"])
         whole = all(len(nodes) == len(self.like.nodes) for nodes in known.sensors.values())
         rows = Rows(
             of_nodes=frozenset() if whole else frozenset(declared(model, "node_rows")),
@@ -92,6 +92,8 @@ class Server:
         if not resume:
             self.place.run.start(run, self.like, known.scaler)
             self.place.write_federation(self.federation, to_manifest(self.like))
+        if left is not None:
+            left.write(self.place.path)
         saved = self.place.saved() if resume else None
         if saved is None:
             self.place.cut_rounds(0)

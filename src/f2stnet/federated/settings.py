@@ -21,7 +21,6 @@ class FederationConfig:
     rounds: int = 50
     fraction: float = 1.0  # of the clients that train in a round, drawn anew each round
     local_epochs: int = 1
-    moments: Literal["fresh", "kept"] = "fresh"  # Adam's, at the start of a round: from zero, or the client's own last
     rate: Literal["constant", "cosine", "decay"] = "cosine"  # of the local learning rate over the rounds
     decay: float = 0.98  # its factor a round, for `decay`
     rows: Literal["all", "owners"] = (
@@ -116,9 +115,12 @@ def configure_federation(
         )
     if made.pooled and partition is None:
         raise InputError(f"method {method!r} needs all data in one place: only a simulation can run it")
+    config = build(FederationConfig(), given.get("federation", {}), "federation")
+    if made.pooled and config.scaler == "own":
+        raise InputError(f"federation.scaler = 'own': method {method!r} has all data together and one scaler, 'shared'")
     return Federation(
         run=run,
-        config=build(FederationConfig(), given.get("federation", {}), "federation"),
+        config=config,
         method=made.name,
         method_settings={name: given[name] for name in parts if name in given},
         partition=partition,

@@ -9,7 +9,7 @@ import torch
 from flwr.app import Context
 from flwr.serverapp import Grid
 
-from f2stnet.data.split import Parts, WindowConfig
+from f2stnet.data.split import WindowConfig
 from f2stnet.errors import InputError
 from f2stnet.federated.client import Clients, Held, client_app
 from f2stnet.federated.engines.in_process import InProcessGrid
@@ -17,6 +17,7 @@ from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.partition import Holding, PartitionConfig, partition
 from f2stnet.federated.server import Server
 from f2stnet.federated.settings import Federation
+from f2stnet.federated.shared_model import Pool
 from f2stnet.series import GraphSeries
 from f2stnet.training.fit import refuse_empty_sensors, refuse_other_data
 from f2stnet.training.trainer import Listener, silent
@@ -73,9 +74,10 @@ class Simulated:
         root: Path,
         pooled: bool = False,
     ) -> None:
-        self.whole, self.root, self.pooled = series, root, pooled
+        self.whole, self.root = series, root
         self.holdings: list[Holding] = partition(series, window, config, seed)
-        self.everything = np.unique(np.concatenate([holding.parts.train for holding in self.holdings]))
+        everything = np.unique(np.concatenate([holding.parts.train for holding in self.holdings]))
+        self.pool = Pool(everything, np.arange(len(series.nodes))) if pooled else None
 
     def fit(self, cuts: tuple[np.datetime64, np.datetime64] | None) -> None:
         """The partition has cut time already."""
@@ -85,10 +87,7 @@ class Simulated:
 
     def held(self, client: int) -> Held:
         holding = self.holdings[client]
-        parts, every = holding.parts, np.arange(len(self.whole.nodes))
-        if self.pooled and client == 0:
-            parts = Parts(self.everything, parts.validation, parts.test)
-        return Held(self.name(client), self.whole, parts, holding.nodes, every if self.pooled else holding.nodes)
+        return Held(self.name(client), self.whole, holding.parts, holding.nodes, self.pool)
 
     def name(self, client: int) -> str:
         return f"client {client}"

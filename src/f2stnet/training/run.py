@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from f2stnet.data.scaler import Scaler
+from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Origins
 from f2stnet.data.windows import Task, Windows
 from f2stnet.errors import InputError
@@ -16,6 +16,7 @@ from f2stnet.models import make_model
 from f2stnet.series import GraphSeries
 from f2stnet.training.evaluate import evaluate, predict
 from f2stnet.training.folder import RunFolder
+from f2stnet.training.holder import Holder, look_up
 from f2stnet.training.metrics import Tally
 from f2stnet.training.settings import RunConfig
 
@@ -31,6 +32,7 @@ class Run:
     model: nn.Module  # with its best weights, in eval mode
     metrics: dict[str, Any]
     device: torch.device
+    holder: Holder | None = None  # what a federated run leaves to be found in the data it is given
 
     @classmethod
     def load(cls: type[AnyRun], folder: Path | str, device: torch.device | str | None = None) -> AnyRun:
@@ -39,7 +41,10 @@ class Run:
         template, scaler, _ = place.template()
         task = Task.of(template, config.window.input, config.window.horizon)
         model = make_model(config.model, config.settings, task)
-        weights = place.best()
+        weights, holder = place.best(), Holder.read(place.path)
+        if holder is not None:
+            model.register_forward_pre_hook(holder.refuse_unprepared)
+            weights |= {name: tensor for name, tensor in model.state_dict().items() if name in holder.buffers}
         try:
             model.load_state_dict(weights)
         except RuntimeError as wrong:
@@ -48,11 +53,25 @@ class Run:
                 f"{place.path / 'best.safetensors'}: not the weights of this {config.model} on this graph: {first}"
             ) from None
         chosen = torch.device(device) if device else config.training.torch_device()
-        return cls(place.path, config, template, scaler, model.to(chosen).eval(), place.metrics(), chosen)
+        return cls(place.path, config, template, scaler, model.to(chosen).eval(), place.metrics(), chosen, holder)
 
     def windows(self, series: GraphSeries) -> Windows:
+        """The series as this run's model reads it; the model is then prepared for it, where it has to be."""
         self.refuse_other(series)
-        return Windows(series, self.scaler, self.config.window.input, self.config.window.horizon, self.device)
+        window, holder, train = self.config.window, self.holder, None
+        if holder is not None and holder.found_in != series.digest:
+            train, holder.found_in = holder.training_part(series, window), ""
+            if holder.scaler:
+                self.scaler = fit_scaler(series, train, window.input, window.horizon)
+        windows = Windows(series, self.scaler, window.input, window.horizon, self.device)
+        if holder is not None and train is not None:
+            look_up(self.model, windows, train)
+            holder.found_in = series.digest
+        return windows
+
+    def prepare(self, series: GraphSeries) -> None:
+        """Find in `series` what a federated run left to its holder. `predict` and `evaluate` do so by themselves."""
+        self.windows(series)
 
     def predict(self, series: GraphSeries, origins: Origins) -> np.ndarray:
         """Forecasts in real units, [W, H, N, Y]."""

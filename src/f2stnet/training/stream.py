@@ -61,6 +61,8 @@ class Stream:
     def __init__(self, run: Run, start: Stamp | None = None) -> None:
         """`start` is the stamp of the first step to come, in UTC where the data has a zone; the first push may give
         it instead."""
+        if run.holder is not None:
+            run.holder.refuse_unprepared()
         self.run, like = run, run.template
         self.steps, self.horizon = run.config.window.input, run.config.window.horizon
         self.next: np.datetime64 | None = None if start is None else _stamp(start)  # of the step to come

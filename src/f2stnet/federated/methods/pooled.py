@@ -1,7 +1,8 @@
 """Pooled training: all windows in one place, as if there were no clients. The other end of the scale.
 
 Only a simulation can do it. One client trains on everybody's training windows and keeps its optimiser from round to
-round, so a round is an ordinary epoch; every client scores the model on its own parts.
+round, so a round is an ordinary epoch; every client scores the model on its own parts. What a model looks up in data
+before it starts (`from_data`), it finds in the pool, and every client scores with that.
 """
 
 from dataclasses import dataclass

@@ -1,0 +1,36 @@
+"""The client's bench: what a turn leaves as it found it."""
+
+import numpy as np
+import pytest
+import torch
+
+from f2stnet.errors import InputError
+from f2stnet.federated.settings import configure_federation
+from workbench import bench
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_looking_at_features_leaves_the_model_in_the_mode_it_was_in(training: bool) -> None:
+    local = bench("moon", dropout=0.5)
+    inputs = local.windows.inputs(torch.as_tensor(local.parts.train[:4]))
+    local.model.train(training)
+    first, again = local.features_with({}, inputs), local.features_with({}, inputs)
+    assert torch.equal(first, again)  # without dropout in either mode
+    assert all(module.training is training for module in local.model.modules())
+
+
+def test_moments_start_afresh_in_every_round_of_a_shared_model() -> None:
+    local = bench("fedavg")
+    first, _, _ = local.train(0.01)
+    enter = (0, 0, 0, local.parts, np.arange(4), local.windows.scaler)
+    start = {name: array.clone() for name, array in local.anchors.items()}
+    local.enter(*enter, {}, {})
+    local.take_weights(start)
+    again, _, _ = local.train(0.01)
+    assert local.kept == {}
+    assert all(torch.equal(first[name], again[name]) for name in start)
+
+
+def test_the_key_that_kept_moments_is_gone() -> None:
+    with pytest.raises(InputError, match=r"unknown key 'federation\.moments'"):
+        configure_federation(sections={"federation": {"moments": "kept"}})

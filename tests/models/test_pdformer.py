@@ -226,6 +226,6 @@ def test_with_the_released_clock_and_idle_biases_the_count_is_the_published_one(
 
 def test_the_published_recipe_has_its_curriculum() -> None:
     training = configure("pdformer", recipe="published").training
-    assert (training.curriculum, training.batch, training.optimiser, training.warmup) == (1274, 16, "adamw", 5)
+    assert (training.curriculum, training.batch, training.optimiser, training.warmup) == (2.0, 16, "adamw", 5)
     assert training.loss == "huber"
     assert training.loss_units == "real"

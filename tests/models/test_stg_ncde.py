@@ -9,6 +9,7 @@ from torchdiffeq import odeint
 
 from f2stnet.data.windows import Inputs, Task
 from f2stnet.errors import InputError
+from f2stnet.layers.node_weights import NodeMaps
 from f2stnet.models.stg_ncde import STGNCDE, Mixing, SpatialField, STGNCDEConfig, TemporalField, integrate
 from small import waves
 
@@ -70,7 +71,7 @@ def test_the_states_follow_their_equations() -> None:
         dx = torch.cat([torch.ones_like(slope), slope], dim=-1)
         f = model.temporal.field(h).view(2, 3, 8, 2)
         near = mixing.powers(torch.relu(model.spatial.enter(z)), 2)
-        mixed = torch.einsum("bni,nio->bno", near, mixing.weight) + mixing.bias[:, 0]
+        mixed = torch.einsum("bni,nio->bno", near, mixing.maps.weight) + mixing.maps.bias
         g = torch.tanh(model.spatial.leave(mixed)).view(2, 3, 8, 8)
         return torch.einsum("bndp,bnp->bnd", f, dx), torch.einsum("bnde,bnep,bnp->bnd", g, f, dx)
 
@@ -85,7 +86,7 @@ def test_the_states_follow_their_equations() -> None:
 
 def test_chebyshev_terms_by_hand() -> None:
     graph = torch.tensor([[0.0, 1.0], [0.5, 0.5]])
-    mixing = Mixing(graph, torch.zeros(0), torch.zeros(0))
+    mixing = Mixing(graph, NodeMaps(torch.zeros(0), torch.zeros(0)))
     x = torch.tensor([[[1.0], [3.0]]])
     # S x = (3, 2); 2 S (S x) − x = 2 (2, 2.5) − (1, 3)
     assert mixing.powers(x, 1)[0].tolist() == [[1], [3]]
@@ -96,13 +97,13 @@ def test_the_learned_graph_and_the_weights_of_a_sensor_come_from_its_embedding()
     field = SpatialField(3, SMALL)
     with torch.no_grad():
         field.embedding.copy_(torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [2.0, 0, 0, 0]]))
-        field.biases.normal_()
+        field.maps.bias.normal_()
     mixing = field.mixing()
     rows = torch.softmax(torch.tensor([[1.0, 0, 2], [0, 1, 0], [2, 0, 4]]), dim=-1)
     torch.testing.assert_close(mixing.graph, rows)
-    torch.testing.assert_close(mixing.weight[0], field.weights[0])
-    torch.testing.assert_close(mixing.weight[2], 2 * field.weights[0])
-    torch.testing.assert_close(mixing.bias[1, 0], field.biases[1])
+    torch.testing.assert_close(mixing.maps.weight[0], field.maps.weight[0])
+    torch.testing.assert_close(mixing.maps.weight[2], 2 * field.maps.weight[0])
+    torch.testing.assert_close(mixing.maps.bias[1], field.maps.bias[1])
 
 
 def test_the_temporal_equation_knows_a_sensor_alone_and_stands_where_the_path_stands() -> None:

@@ -25,16 +25,16 @@ def windows() -> tuple[Windows, torch.Tensor]:
 
 def test_a_curriculum_counts_one_more_step_of_the_horizon_every_so_often() -> None:
     held, at = windows()
-    lesson = Lesson(TrainingConfig(curriculum=10), 4, torch.device("cpu"))
+    lesson = Lesson(TrainingConfig(curriculum=2), 4, torch.device("cpu"))
     for step, counted in ((0, 1), (9, 1), (10, 2), (35, 4), (1000, 4)):
-        lesson.at(step)
+        lesson.at(step, 5)
         assert int(lesson.labels(held.labels(at)).observed.any(dim=3).all(dim=2).all(dim=0).sum()) == counted
 
 
 def test_without_a_curriculum_every_label_counts() -> None:
     held, at = windows()
     lesson = Lesson(TrainingConfig(), 4, torch.device("cpu"))
-    lesson.at(0)
+    lesson.at(0, 5)
     assert lesson.labels(held.labels(at)).observed.all()
 
 
@@ -51,7 +51,7 @@ def test_scheduled_sampling_hands_over_scaled_truth_with_a_falling_share() -> No
     lesson, labels = Lesson(TrainingConfig(sampling=50.0), 4, torch.device("cpu")), held.labels(at)
     scaled = (labels.values - held.target_mean) / held.target_deviation
     for step in (0, 100, 10_000_000):
-        lesson.at(step)
+        lesson.at(step, 5)
         share = 50 / (50 + math.exp(min(step / 50, 700)))
         found = lesson.forecast(Decoder(), held.inputs(at), labels, held)
         torch.testing.assert_close(found, scaled + share)

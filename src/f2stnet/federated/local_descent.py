@@ -47,7 +47,7 @@ class Descent:
         self.total.zero_()
         batches = order.split(self.config.batch)
         for done, origins in enumerate(batches):
-            self.lesson.at(number * len(batches) + done)
+            self.lesson.at(number * len(batches) + done, len(batches))
             if self.config.capture and self.device.type == "cuda":
                 if len(origins) not in self.captured:
                     before = self.total.clone()  # recording takes a few real steps

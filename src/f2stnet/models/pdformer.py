@@ -85,7 +85,7 @@ PUBLISHED = {
         "loss": "huber",
         "huber_delta": 2.0,
         "loss_units": "real",
-        "curriculum": 1274,
+        "curriculum": 2.0,  # 1274 steps of PeMS04
         "patience": 50,
         "schedule": "cosine",
         "warmup": 5,

@@ -21,7 +21,7 @@ observed one; the spatial equation has a weight matrix for each sensor and power
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from torch.utils.checkpoint import checkpoint
 
 from f2stnet.config import require
 from f2stnet.data.windows import Inputs, Task
+from f2stnet.layers.node_weights import NodeMaps, NodeWeights
 from f2stnet.layers.spline import fill, slopes
 from f2stnet.models.registry import models
 
@@ -128,13 +129,11 @@ class TemporalField(nn.Module):
         return (self.field(h).unflatten(-1, (h.shape[-1], -1)) * dx[..., None, :]).sum(-1)
 
 
-class Mixing:
+class Mixing(NamedTuple):
     """What the spatial equation needs of the learned graph, made once for all its evaluations."""
 
-    def __init__(self, graph: Tensor, weight: Tensor, bias: Tensor) -> None:
-        self.graph: Float[Tensor, "N N"] = graph
-        self.weight: Float[Tensor, "N KD D"] = weight
-        self.bias: Float[Tensor, "N 1 D"] = bias
+    graph: Float[Tensor, "N N"]
+    maps: NodeMaps  # from K · D to D
 
     def powers(self, x: Float[Tensor, "B N D"], order: int) -> Float[Tensor, "B N KD"]:
         """[T₀(S) x ‖ T₁(S) x ‖ …], with T₀ = 1, T₁ = S, T_k = 2 S T_{k−1} − T_{k−2}."""
@@ -159,25 +158,29 @@ class SpatialField(nn.Module):
         self.order, self.recompute, width = config.order, config.recompute, config.width
         self.enter = nn.Linear(width, width)
         self.embedding = nn.Parameter(torch.randn(nodes, config.embedding) / config.embedding**0.5)
-        self.weights = nn.Parameter(torch.empty(config.embedding, config.order * width, width))
-        for part in self.weights.data:
-            nn.init.xavier_uniform_(part)
-        self.biases = nn.Parameter(torch.zeros(config.embedding, width))
+        self.maps = NodeWeights(config.embedding, config.order * width, width, _each_alone)
         self.leave = nn.Linear(width, width * width)
 
     def mixing(self) -> Mixing:
         graph = torch.softmax(functional.relu(self.embedding @ self.embedding.T), dim=-1)
-        weight = torch.einsum("ne,eio->nio", self.embedding, self.weights)
-        return Mixing(graph, weight, (self.embedding @ self.biases)[:, None])
+        return Mixing(graph, self.maps(self.embedding))
 
     def forward(self, z: Float[Tensor, "B N D"], dh: Float[Tensor, "B N D"], mixing: Mixing) -> Float[Tensor, "B N D"]:
         near = mixing.powers(functional.relu(self.enter(z)), self.order)
-        mixed = (torch.bmm(near.transpose(0, 1), mixing.weight) + mixing.bias).transpose(0, 1)
-        given = (mixed, dh, self.leave.weight, self.leave.bias)
+        given = (mixing.maps(near), dh, self.leave.weight, self.leave.bias)
         if self.recompute and torch.is_grad_enabled():
             product: Tensor = checkpoint(_driven, *given, use_reentrant=False, preserve_rng_state=False)
             return product
         return _driven(*given)
+
+
+def _each_alone(pool: Tensor) -> None:
+    """Each shared matrix starts as a linear map of its own, biases at 0."""
+    if pool.dim() == 2:
+        nn.init.zeros_(pool)
+    else:
+        for part in pool.detach():
+            nn.init.xavier_uniform_(part)
 
 
 def _driven(

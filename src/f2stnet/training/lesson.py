@@ -34,10 +34,10 @@ class Lesson:
         self.share = torch.zeros((), device=device)
         self._reach = horizon
 
-    def at(self, step: int) -> None:
+    def at(self, step: int, steps_an_epoch: int) -> None:
         """Steps of training done before this one."""
         if self.config.curriculum:
-            reach = min(self.horizon, 1 + step // self.config.curriculum)
+            reach = min(self.horizon, 1 + int(step / steps_an_epoch / self.config.curriculum))
             if reach != self._reach:
                 self.counted.copy_(torch.arange(self.horizon) < reach)
                 self._reach = reach

@@ -26,7 +26,7 @@ class TrainingConfig:
     loss: Loss = "mae"
     loss_units: Literal["deviations", "real"] = "deviations"  # of the error that the loss sees
     huber_delta: float = 1.0  # in these units
-    curriculum: int = 0  # steps until the loss counts one more step of the horizon; 0: all of it from the start
+    curriculum: float = 0.0  # epochs until the loss counts one more step of the horizon; 0: all of it from the start
     sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
     patience: int = 15  # epochs without a better validation loss before stopping
     schedule: Literal["constant", "cosine", "plateau", "steps"] = "plateau"

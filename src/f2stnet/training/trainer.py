@@ -106,7 +106,7 @@ class Trainer:
             self.captured = CapturedStep(self.step, self.model, self.optimiser, batches[0])
         self.total.zero_()
         for done, origins in enumerate(batches, start=1):
-            self.lesson.at((number - 1) * len(batches) + done - 1)
+            self.lesson.at((number - 1) * len(batches) + done - 1, len(batches))
             if self.captured is not None and len(origins) == self.config.batch:
                 self.captured(origins)
             else:

@@ -25,7 +25,7 @@ def windows() -> tuple[Windows, torch.Tensor]:
 
 def test_a_curriculum_counts_one_more_step_of_the_horizon_every_so_often() -> None:
     held, at = windows()
-    lesson = Lesson(TrainingConfig(curriculum=2), 4, torch.device("cpu"))
+    lesson = Lesson(TrainingConfig(curriculum=2.0), 4, torch.device("cpu"))
     for step, counted in ((0, 1), (9, 1), (10, 2), (35, 4), (1000, 4)):
         lesson.at(step, 5)
         assert int(lesson.labels(held.labels(at)).observed.any(dim=3).all(dim=2).all(dim=0).sum()) == counted

@@ -19,6 +19,7 @@ class Entry:
     config: Any  # a frozen dataclass instance holding the defaults
     summary: str
     training: dict[str, Any]  # how this thing departs from the default training settings
+    window: dict[str, Any]  # … and from the default windows
     published: dict[str, dict[str, Any]] | None = None  # its paper's recipe: sections of settings, as model, training
 
 
@@ -35,12 +36,13 @@ class Registry(dict[str, Entry]):
         config: Any,
         summary: str,
         published: dict[str, dict[str, Any]] | None = None,
+        window: dict[str, Any] | None = None,
         **training: Any,
     ) -> Callable[[Thing], Thing]:
         def file(make: Thing) -> Thing:
             if name in self:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
-            self[name] = Entry(name, make, config, summary, training, published)
+            self[name] = Entry(name, make, config, summary, training, window or {}, published)
             return make
 
         return file

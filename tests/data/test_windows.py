@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from f2stnet.data.scaler import Scaler
-from f2stnet.data.windows import Inputs, Windows
+from f2stnet.data.windows import Inputs, Windows, season
 from f2stnet.graph import from_edges
 from f2stnet.series import GraphSeries, observe
+from small import waves
 
 T, H, NODES, STEPS = 4, 3, 5, 40
 SCALER = Scaler(mean=np.array([50.0, 2.0, 10.0]), deviation=np.array([10.0, 0.5, 4.0]))
@@ -43,7 +44,7 @@ def windows(series: GraphSeries) -> Windows:
 
 
 def tensors(inputs: Inputs) -> dict[str, torch.Tensor]:
-    return {field.name: getattr(inputs, field.name) for field in fields(inputs)}
+    return {field.name: value for field in fields(inputs) if (value := getattr(inputs, field.name)) is not None}
 
 
 def test_a_batch_of_inputs_equals_naive_slices(series, windows):
@@ -189,3 +190,64 @@ def test_the_series_handed_in_is_not_changed(series):
     windows.inputs(torch.tensor([9]))
     windows.labels(torch.tensor([9]))
     assert np.array_equal(series.values, values, equal_nan=True)
+
+
+# Earlier days
+
+
+def test_earlier_days_are_the_hours_of_the_horizon_a_whole_number_of_days_before():
+    series = waves(steps=120, missing_share=0.2)  # hourly: a day is 24 steps
+    windows = Windows(series, Scaler(np.array([20.0]), np.array([7.0])), 6, 4, days=3)
+    for origin in (30, 100, 120):  # the last: the steps after the series
+        earlier = windows.inputs(torch.tensor([origin])).earlier
+        assert earlier is not None
+        for place, back in enumerate((72, 48, 24)):
+            at = np.arange(origin, origin + 4) - back
+            if at[0] < 0:
+                assert not earlier.observed[0, place].any()
+                assert not earlier.values[0, place].any()
+                continue
+            scaled = np.where(series.mask[at], (series.values[at] - 20) / 7, 0)
+            assert earlier.values[0, place].numpy() == pytest.approx(scaled, abs=1e-6)
+            assert np.array_equal(earlier.observed[0, place].numpy(), series.mask[at])
+        assert earlier.day[0].tolist() == series.calendar_at(origin - np.array([72, 48, 24])).day.tolist()
+
+
+@pytest.mark.parametrize(
+    ("slots", "horizon", "steps"), [(288, 12, 288), (24, 24, 24), (24, 25, 48), (1, 7, 7), (1, 12, 14)]
+)
+def test_a_season_is_never_shorter_than_the_horizon(slots, horizon, steps):
+    assert season(slots, horizon) == steps
+
+
+@given(origin=st.integers(6, 119), fill=st.sampled_from([np.nan, 1e9]))
+def test_no_value_of_the_future_reaches_earlier_days(origin, fill):
+    series = waves(steps=120)
+    values = series.values.copy()
+    values[origin:] = fill
+    numbers, mask = observe(values)
+    looked = [
+        Windows(one, Scaler(np.array([20.0]), np.array([7.0])), 6, 30, days=2).inputs(torch.tensor([origin])).earlier
+        for one in (series, replace(series, values=numbers, mask=mask))
+    ]
+    assert looked[0] is not None
+    assert looked[1] is not None
+    assert torch.equal(looked[0].values, looked[1].values)
+    assert torch.equal(looked[0].observed, looked[1].observed)
+
+
+def test_steps_that_are_not_held_are_not_looked_up():
+    series = waves(steps=120)
+    windows = Windows(series, Scaler(np.array([20.0]), np.array([7.0])), 6, 4, days=2)
+    own = np.ones(120, dtype=bool)
+    own[76:78] = False  # the first two of yesterday's hours
+    windows.hold_steps(own)
+    batch = windows.inputs(torch.tensor([100]))
+    assert batch.earlier is not None
+    assert batch.earlier.observed[0, :, :, 0, 0].tolist() == [[1, 1, 1, 1], [0, 0, 1, 1]]
+    assert not batch.earlier.values[0, 1, :2].any()
+    assert batch.observed.all()  # windows are read whole
+    windows.hold_steps(np.ones(120, dtype=bool))
+    again = windows.inputs(torch.tensor([100])).earlier
+    assert again is not None
+    assert again.observed.all()

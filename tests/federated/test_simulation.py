@@ -388,6 +388,26 @@ def test_under_nodes_a_clients_answers_do_not_depend_on_what_others_hold(
     assert answers[0] == answers[1]
 
 
+def test_under_windows_a_client_looks_up_no_day_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    window = {"days": 2, "input": 6, "horizon": 4}
+    federation = settings(window=window, federation={"rounds": 1, "scaler": "own"})
+    own = clients_of(federation, tmp_path).held(1).steps
+    assert own is not None
+    answers = []
+    for place, shift in enumerate((0.0, 5.0)):
+        with monkeypatch.context() as patch:
+            seen = record_messages(patch)
+            values = waves().values.copy()
+            values[~own] += shift
+            federate(replace(waves(), values=values), federation, tmp_path / str(place))
+            mine = [m for m in seen if m.metadata.src_node_id == 3 and "arrays" in m.content]
+            answers.append([array.data for m in mine for array in m.content["arrays"].values()])
+    assert answers[0]
+    assert answers[0] == answers[1]
+
+
 # What is refused
 
 

@@ -30,8 +30,8 @@ def ready(name: str, series: GraphSeries) -> tuple[torch.nn.Module, Windows, np.
     torch.manual_seed(0)
     config = configure(name, sections=sections(name))
     parts = split(series, WindowConfig(6, 4))
-    windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4)
-    model = make_model(name, config.settings, Task.of(series, config.window.input, config.window.horizon)).eval()
+    windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4, days=config.window.days)
+    model = make_model(name, config.settings, Task.of(series, 6, 4, config.window.days)).eval()
     if isinstance(model, Prepares):
         model.prepare(windows, parts.train)
     return model, windows, parts.train
@@ -101,7 +101,7 @@ def test_loaded_weights_give_the_same_forecast(name: str) -> None:
     model, windows, train = ready(name, series)
     torch.manual_seed(1)
     config = configure(name, sections=sections(name))
-    twin = make_model(name, config.settings, Task.of(series, config.window.input, config.window.horizon)).eval()
+    twin = make_model(name, config.settings, Task.of(series, 6, 4, config.window.days)).eval()
     twin.load_state_dict(model.state_dict())
     inputs = windows.inputs(torch.as_tensor(train[:5]))
     with torch.no_grad():

@@ -148,3 +148,35 @@ def test_a_switch_of_the_default_is_refused_with_the_letter() -> None:
 def test_nothing_that_reads_the_input_is_refused() -> None:
     with pytest.raises(InputError, match="nothing would read the input"):
         F2STNetConfig(state_space=False, window=False)
+
+
+def test_the_hours_to_come_are_added_to_each_step_of_the_forecast() -> None:
+    series = waves(nodes=3, channels=2)
+    torch.manual_seed(0)
+    model = F2STNet(F2STNetConfig(width=8, frequencies=2, blocks=1, future=4), task_of(series)).eval()
+    inputs, future = inputs_of(series), model.future
+    assert future is not None
+    features: list[torch.Tensor] = []
+    model.head.register_forward_hook(lambda _, given, __: features.append(given[0]))
+    found = model(inputs)
+    plain = model.head(features[0]).view(4, 3, 4, 2).permute(0, 2, 1, 3)
+    asked = future.ask(features[0]).view(4, 3, 2, 8)
+    for window in range(4):
+        for step in range(4):
+            slot, day = int(inputs.slot[window, 6 + step]), int(inputs.day[window, 6 + step])
+            hour = torch.cat([future.when.slot.weight[slot], future.when.day.weight[day]])
+            torch.testing.assert_close(found[window, step], plain[window, step] + asked[window] @ hour)
+
+
+def test_with_earlier_days_the_forecast_follows_them_and_nothing_else_is_needed() -> None:
+    series = waves(nodes=3)
+    parts = split(series, WindowConfig(6, 4))
+    windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4, days=2)
+    torch.manual_seed(0)
+    model = F2STNet(F2STNetConfig(width=8, frequencies=2, blocks=1), Task.of(series, 6, 4, days=2)).eval()
+    inputs = windows.inputs(torch.as_tensor(parts.train[60:63]))
+    assert inputs.earlier is not None
+    changed = replace(inputs.earlier, values=inputs.earlier.values.index_fill(1, torch.tensor([1]), 3.0))
+    assert not torch.allclose(model(inputs), model(replace(inputs, earlier=changed)))
+    with pytest.raises(AssertionError, match="earlier days"):
+        model(replace(inputs, earlier=None))

@@ -87,7 +87,7 @@ def test_a_recipe_is_named_and_survives_the_config_file() -> None:
         configure("stid", recipe="published")
     entry = models.find("stid")
     recipe = {"training": {"batch": 7, "optimiser": "adamw"}, "model": {"dropout": 0.4}}
-    models["with-recipe"] = type(entry)("with-recipe", entry.make, entry.config, "", {}, recipe)
+    models["with-recipe"] = type(entry)("with-recipe", entry.make, entry.config, "", {}, {}, recipe)
     try:
         run = configure("with-recipe", recipe="published", sections={"training": {"batch": 9}})
         assert (run.training.batch, run.training.optimiser, run.settings.dropout) == (9, "adamw", 0.4)

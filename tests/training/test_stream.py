@@ -23,8 +23,10 @@ STEPS = 300
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     folder = tmp_path_factory.mktemp("stream")
     series = waves(missing_share=0.1)
-    names = ("f2stnet", "paper", "stid", "last-value")
-    return {name: fit(series, small(name, epochs=1), folder / name) for name in names}
+    configs = {name: small(name, epochs=1) for name in ("f2stnet", "paper", "stid", "last-value")}
+    seasonal = configs["f2stnet"]
+    configs["with days"] = replace(seasonal, window=replace(seasonal.window, days=3))
+    return {name: fit(series, config, folder / name) for name, config in configs.items()}
 
 
 def later(steps: int = STEPS, **fields: object) -> GraphSeries:
@@ -43,7 +45,7 @@ def batch(run: Run, series: GraphSeries, origin: int) -> np.ndarray:
     return run.predict(series.cut(0, origin), np.array([origin]))[0]
 
 
-@pytest.mark.parametrize("name", ["f2stnet", "paper", "stid", "last-value"])
+@pytest.mark.parametrize("name", ["f2stnet", "with days", "paper", "stid", "last-value"])
 def test_every_forecast_of_300_pushes_equals_the_batch_forecast(runs: dict[str, Run], name: str) -> None:
     run, series = runs[name], later()
     wanted = run.predict(series, np.arange(6, STEPS + 1))

@@ -23,15 +23,25 @@ class Task:
     known: tuple[int, ...]  # which of them are known at the horizon
     slots_per_day: int
     graph: Graph
+    days: int = 0  # M
 
     @classmethod
-    def of(cls, series: GraphSeries, input_steps: int, horizon: int) -> "Task":
+    def of(cls, series: GraphSeries, input_steps: int, horizon: int, days: int = 0) -> "Task":
         channels, slots = len(series.channels), series.slots_per_day
-        return cls(input_steps, horizon, channels, series.target_index, series.known_index, slots, series.graph)
+        return cls(input_steps, horizon, channels, series.target_index, series.known_index, slots, series.graph, days)
 
     @property
     def nodes(self) -> int:
         return len(self.graph)
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The hours of the horizon on earlier days, the oldest first."""
+
+    values: Float[Tensor, "B M H N C"]  # scaled, 0 where not observed
+    observed: Float[Tensor, "B M H N C"]  # 1 where observed
+    day: Int[Tensor, "B M"]  # kind of day, as in Inputs
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,7 @@ class Inputs:
     day: Int[Tensor, "B TH"]  # Monday = 0 … Sunday = 6, holiday = 7
     known: Float[Tensor, "B H N K"]  # scaled, 0 where not given
     known_observed: Float[Tensor, "B H N K"]
+    earlier: Earlier | None = None
 
     @property
     def steps(self) -> int:
@@ -73,14 +84,27 @@ class Labels:
     numeric: Bool[Tensor, "B H N Y"]  # observed, or a zero that stands for 'not observed'
 
 
+def season(slots_per_day: int, horizon: int) -> int:
+    """Steps from a horizon to its hours on the day before: whole days, as many as it is long, so that nothing is read
+    that is yet to come. Where a step is a day or more, whole weeks."""
+    unit = slots_per_day if slots_per_day > 1 else 7
+    return unit * -(-horizon // unit)
+
+
 class Windows:
     """The series on a device, and batches of windows out of it."""
 
     def __init__(
-        self, series: GraphSeries, scaler: Scaler, input_steps: int, horizon: int, device: torch.device | str = "cpu"
+        self,
+        series: GraphSeries,
+        scaler: Scaler,
+        input_steps: int,
+        horizon: int,
+        device: torch.device | str = "cpu",
+        days: int = 0,
     ) -> None:
         self.device = torch.device(device)
-        self.input, self.horizon, self.scaler = input_steps, horizon, scaler
+        self.input, self.horizon, self.days, self.scaler = input_steps, horizon, days, scaler
         self.length, self.graph, self.slots_per_day = len(series), series.graph, series.slots_per_day
         # Indices as tensors: a Python list would be copied to the device at every batch.
         self.targets = torch.tensor(series.target_index, dtype=torch.long, device=self.device)
@@ -93,11 +117,15 @@ class Windows:
         self.mean = torch.tensor(scaler.mean, dtype=torch.float32, device=self.device)
         self.deviation = torch.tensor(scaler.deviation, dtype=torch.float32, device=self.device)
         self.target_mean, self.target_deviation = self.mean[self.targets], self.deviation[self.targets]
-        clock = series.calendar_at(np.arange(self.length + horizon))
-        self.slot = torch.from_numpy(clock.slot).to(self.device)
-        self.day = torch.from_numpy(clock.day).to(self.device)
+        self._reach = days * season(self.slots_per_day, horizon)  # steps before an origin
+        clock = series.calendar_at(np.arange(-self._reach, self.length + horizon))
+        self.slot = torch.from_numpy(clock.slot[self._reach :]).to(self.device)
+        self._every_day = torch.from_numpy(clock.day).to(self.device)  # also before the series begins
+        self.day = self._every_day[self._reach :]
         self._back = torch.arange(-input_steps, 0, device=self.device)
         self._ahead = torch.arange(horizon, device=self.device)
+        self._earlier = torch.arange(-days, 0, device=self.device) * season(self.slots_per_day, horizon)
+        self._own: Tensor | None = None  # steps that may be looked up, once `hold_steps` was called
         self._whole: tuple[Tensor, Tensor] | None = None  # mask and numeric of every node, once `hold` was called
 
     def rescale(self, scaler: Scaler) -> None:
@@ -113,6 +141,11 @@ class Windows:
         """Whether `hold` was ever called."""
         return self._whole is not None
 
+    @property
+    def holds_some_steps(self) -> bool:
+        """Whether `hold_steps` was ever called."""
+        return self._own is not None
+
     def hold(self, nodes: Int[np.ndarray, "M"]) -> None:
         """From now on only these nodes' values are there; the others' are as good as never measured."""
         if self._whole is None:
@@ -125,6 +158,12 @@ class Windows:
         if not self._all_numeric_observed:
             torch.logical_and(self._whole[1], held, out=self.numeric)
 
+    def hold_steps(self, own: Bool[np.ndarray, "L"]) -> None:
+        """From now on only these steps are there to be looked up on earlier days. Windows are read whole."""
+        if self._own is None:
+            self._own = torch.ones(self.length, dtype=torch.bool, device=self.device)
+        self._own.copy_(torch.from_numpy(own))
+
     def inputs(self, origins: Int[Tensor, "B"]) -> Inputs:
         """The windows that end before these origins; an origin may be the step after the last."""
         past = origins[:, None] + self._back
@@ -133,7 +172,8 @@ class Windows:
         ahead = origins[:, None] + self._ahead
         clock = torch.cat([past, ahead], dim=1)
         known, known_observed = self._known(ahead)
-        return Inputs(values, observed.float(), self.slot[clock], self.day[clock], known, known_observed)
+        earlier = self._earlier_days(ahead) if self.days else None
+        return Inputs(values, observed.float(), self.slot[clock], self.day[clock], known, known_observed, earlier)
 
     def labels(self, origins: Int[Tensor, "B"]) -> Labels:
         ahead = origins[:, None] + self._ahead
@@ -147,6 +187,16 @@ class Windows:
     def to_real(self, forecast: Float[Tensor, "B H N Y"]) -> Float[Tensor, "B H N Y"]:
         """A model's scaled forecast of the target channels in real units."""
         return forecast * self.target_deviation + self.target_mean
+
+    def _earlier_days(self, ahead: Int[Tensor, "B H"]) -> Earlier:
+        at = ahead[:, None] + self._earlier[:, None]  # [B, M, H]
+        day = self._every_day[at[..., 0] + self._reach]
+        there = at >= 0
+        at = at.clamp(min=0)
+        if self._own is not None:
+            there = there & self._own[at]
+        observed = self.mask[at] & there[..., None, None]
+        return Earlier(torch.where(observed, self.scale(self.raw[at]), 0.0), observed.float(), day)
 
     def _known(self, ahead: Int[Tensor, "B H"]) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:
         if not len(self.known):

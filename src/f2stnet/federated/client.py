@@ -39,6 +39,7 @@ class Held:
     parts: Parts
     nodes: np.ndarray
     pool: Pool | None = None  # what the model is trained on, where training is pooled
+    steps: np.ndarray | None = None  # whether each step is its own, where not all are
 
     @property
     def trained(self) -> Parts:
@@ -139,6 +140,7 @@ class Clients:
             kept=state.before(t),
             received=from_record(content.array_records["beside"]) if "beside" in content else {},
             pooled=held.pool,
+            steps=held.steps,
         )
         if arrays is not self._record:  # in one process all clients of a round are sent the same object
             self._record, self._arrays = arrays, bench.bring(from_record(arrays))
@@ -152,10 +154,10 @@ class Clients:
 
     def _make_bench(self, held: Held) -> Local:
         run = self.federation.run
-        device = run.training.torch_device()
-        task = Task.of(held.series, run.window.input, run.window.horizon)
+        window, device = run.window, run.training.torch_device()
+        task = Task.of(held.series, window.input, window.horizon, window.days)
         nothing = Scaler(np.zeros(task.channels), np.ones(task.channels))
-        windows = Windows(held.series, nothing, run.window.input, run.window.horizon, device)
+        windows = Windows(held.series, nothing, window.input, window.horizon, device, window.days)
         torch.manual_seed(run.seed)
         model = make_model(run.model, run.settings, task).to(device)
         return Local(model, windows, self.method, run.training, self.federation.config.local_epochs)

@@ -65,16 +65,18 @@ class Local:
 
     def enter(
         self, client: int, t: int, seed: int, parts: Parts, nodes: np.ndarray, scaler: Scaler, kept: Arrays,
-        received: Arrays, pooled: Pool | None = None,
+        received: Arrays, pooled: Pool | None = None, steps: np.ndarray | None = None,
     ) -> None:  # fmt: skip
-        """`nodes` are those whose values it may see; `pooled` is what the model was trained on, where that is not the
-        client's own."""
+        """`nodes` are those whose values it may see, `steps` those that it may look up on earlier days. `pooled` is
+        what the model was trained on, where that is not the client's own."""
         self.client, self.t, self.parts, self.kept, self.received = client, t, parts, kept, received
         if not _same(scaler, self.windows.scaler):
             self.windows.rescale(scaler)
         if isinstance(self.model, Prepares):
             self._look_up(client, nodes, pooled)
         self._hold(nodes)
+        if steps is not None and self.windows.days:
+            self._hold_steps(steps)
         torch.manual_seed(int(np.random.SeedSequence([seed, t, client]).generate_state(1)[0]))
 
     def bring(self, arrays: Mapping[str, Tensor]) -> Arrays:
@@ -196,6 +198,11 @@ class Local:
         held = torch.zeros(count)
         held[torch.as_tensor(nodes)] = 1 / len(nodes)
         self.held, self._nodes = self.put("held", held), nodes
+
+    def _hold_steps(self, own: np.ndarray) -> None:
+        if not self.windows.holds_some_steps:
+            self.forget_recordings()
+        self.windows.hold_steps(own)
 
     def _losses(self, origins: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         inputs, labels = self.mended.inputs(self.windows.inputs(origins)), self.windows.labels(origins)

@@ -9,7 +9,7 @@ The S windows of a sensor are a set without an order: in training each is compar
 it is nearest to.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,13 +107,10 @@ class NeighbourGenerator(nn.Module):
         steps, channels = inputs.values.shape[1], inputs.values.shape[3]
         values = placed.unflatten(-1, (steps, channels)).permute(0, 2, 1, 3).to(inputs.values.dtype)
         here = view.border[:, None] > 0
-        return Inputs(
-            torch.where(here, values, inputs.values),
-            torch.where(here, trust, inputs.observed),
-            inputs.slot,
-            inputs.day,
-            inputs.known,
-            inputs.known_observed,
+        return replace(
+            inputs,
+            values=torch.where(here, values, inputs.values),
+            observed=torch.where(here, trust, inputs.observed),
         )
 
 

@@ -62,7 +62,7 @@ class Server:
     def _start(self, resume: bool) -> Arrays:
         run, known = self.federation.run, self.registered
         torch.manual_seed(run.seed)
-        task = Task.of(self.like, run.window.input, run.window.horizon)
+        task = Task.of(self.like, run.window.input, run.window.horizon, run.window.days)
         model = make_model(run.model, run.settings, task)
         self.parameters = count_parameters(model)
         if not self.parameters:

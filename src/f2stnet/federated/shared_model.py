@@ -50,7 +50,7 @@ def saved_beside(
     if federation.compose().pooled:
         if own:
             device = run.training.torch_device()
-            windows = Windows(like, scaler, run.window.input, run.window.horizon, device)
+            windows = Windows(like, scaler, run.window.input, run.window.horizon, device, run.window.days)
             look_up(model.to(device), windows, left.training_part(like, run.window))
         return model.cpu().state_dict(), None
     saved = {name: tensor for name, tensor in model.state_dict().items() if name not in own}

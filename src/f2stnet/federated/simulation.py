@@ -9,6 +9,7 @@ import torch
 from flwr.app import Context
 from flwr.serverapp import Grid
 
+from f2stnet.data.scaler import training_steps
 from f2stnet.data.split import WindowConfig
 from f2stnet.errors import InputError
 from f2stnet.federated.client import Clients, Held, client_app
@@ -74,7 +75,7 @@ class Simulated:
         root: Path,
         pooled: bool = False,
     ) -> None:
-        self.whole, self.root = series, root
+        self.whole, self.window, self.root = series, window, root
         self.holdings: list[Holding] = partition(series, window, config, seed)
         everything = np.unique(np.concatenate([holding.parts.train for holding in self.holdings]))
         self.pool = Pool(everything, np.arange(len(series.nodes))) if pooled else None
@@ -87,7 +88,17 @@ class Simulated:
 
     def held(self, client: int) -> Held:
         holding = self.holdings[client]
-        return Held(self.name(client), self.whole, holding.parts, holding.nodes, self.pool)
+        steps = None if self.pool else self._own_steps(holding)
+        return Held(self.name(client), self.whole, holding.parts, holding.nodes, self.pool, steps)
+
+    def _own_steps(self, holding: Holding) -> np.ndarray | None:
+        """Steps that some window of this client reads or is scored on. Under `nodes` they are all its own."""
+        if len(holding.nodes) < len(self.whole.nodes):
+            return None
+        every = np.concatenate([holding.parts.train, holding.parts.validation, holding.parts.test])
+        own = np.zeros(len(self.whole), dtype=bool)
+        own[training_steps(every, self.window.input, self.window.horizon, len(own))] = True
+        return own
 
     def name(self, client: int) -> str:
         return f"client {client}"

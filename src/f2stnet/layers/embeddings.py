@@ -1,4 +1,13 @@
-"""What a forecast may know without looking at a value: which node it is for, and when."""
+"""What a forecast may know without looking at a value: which node it is for, and when.
+
+The calendar enters twice. `CalendarEmbedding` tells the network when it is; `FutureCalendar` tells each step of the
+forecast when that step will be:
+
+    P_{n,h} ← P_{n,h} + ⟨K H_n, e(slot of step h) ‖ e(kind of its day)⟩
+
+so that what nine o'clock is like is learned once, from every window that reaches nine o'clock, and not again for each
+distance from which it is looked at.
+"""
 
 from typing import ClassVar
 
@@ -46,3 +55,21 @@ class CalendarEmbedding(nn.Module):
 
     def forward(self, slot: Int[Tensor, "B"], day: Int[Tensor, "B"]) -> Float[Tensor, "B E"]:
         return torch.cat([self.slot(slot), self.day(day)], dim=-1)
+
+
+class FutureCalendar(nn.Module):
+    """What the hours to come add to a forecast, for each node as its features ask."""
+
+    def __init__(self, features: int, slots_per_day: int, outputs: int, width: int) -> None:
+        super().__init__()
+        self.outputs = outputs
+        self.when = CalendarEmbedding(slots_per_day, width)
+        self.ask = nn.Linear(features, 2 * width * outputs)
+        for table in (self.when.slot, self.when.day):  # a product of two small things would hardly start to learn
+            nn.init.normal_(table.weight, std=0.3)
+
+    def forward(
+        self, h: Float[Tensor, "B N W"], slot: Int[Tensor, "B H"], day: Int[Tensor, "B H"]
+    ) -> Float[Tensor, "B H N Y"]:
+        hours = self.when(slot.flatten(), day.flatten()).unflatten(0, slot.shape)
+        return torch.einsum("bhe,bnye->bhny", hours, self.ask(h).unflatten(-1, (self.outputs, -1)))

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from f2stnet.config import require
 from f2stnet.data.windows import Inputs, Task
 from f2stnet.errors import InputError
-from f2stnet.layers.embeddings import CalendarEmbedding, NodeEmbedding
+from f2stnet.layers.earlier_days import EarlierDays
+from f2stnet.layers.embeddings import CalendarEmbedding, FutureCalendar, NodeEmbedding
 from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution
 from f2stnet.layers.mlp import ResidualMLP
 from f2stnet.layers.spectral import SpectralInput
@@ -40,6 +41,7 @@ class F2STNetConfig:
     window: bool = True  # a linear reading of the whole window beside the encoder
     node: bool = True  # node embedding
     calendar: bool = True  # time-of-day and day-of-week embeddings
+    future: int = 0  # width of the embeddings of the hours to come, at the head; 0: none
     learned_graph: int = 16  # width of the learned adjacency's embeddings, 0: none
     blocks: int = 3  # residual MLP blocks before the head
     dropout: float = 0.1  # inside those blocks
@@ -48,7 +50,7 @@ class F2STNetConfig:
     def __post_init__(self) -> None:
         for key in ("width", "frequencies", "state"):
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
-        for key in ("learned_graph", "blocks"):
+        for key in ("learned_graph", "blocks", "future"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
         require(0 <= self.dropout < 1, f"dropout = {self.dropout}: expected 0 or more and below 1")
         require(
@@ -73,6 +75,9 @@ class F2STNet(nn.Module):
         body = PaperBody if config.variant == "paper" else DefaultBody
         self.body = body(config, task)
         self.head = nn.Linear(self.body.width, self.horizon * self.outputs)
+        self.future: FutureCalendar | None = None
+        if config.future:
+            self.future = FutureCalendar(self.body.width, task.slots_per_day, self.outputs, config.future)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "B H N Y"]:
         return self.from_steps(self.read_steps(inputs.values, inputs.observed), inputs)
@@ -83,8 +88,12 @@ class F2STNet(nn.Module):
 
     def from_steps(self, z: Float[Tensor, "B T N D"], inputs: Inputs) -> Float[Tensor, "B H N Y"]:
         """P = H W_pred + b_pred, then the axes in the order of the labels (Eqs. 9 and 10)."""
-        forecast = self.head(self.body(z, inputs))
-        return forecast.unflatten(-1, (self.horizon, self.outputs)).permute(0, 2, 1, 3)
+        h = self.body(z, inputs)
+        forecast = self.head(h).unflatten(-1, (self.horizon, self.outputs)).permute(0, 2, 1, 3)
+        if self.future is not None:
+            steps = inputs.steps
+            forecast = forecast + self.future(h, inputs.slot[:, steps:], inputs.day[:, steps:])
+        return forecast
 
 
 class PaperBody(nn.Module):
@@ -108,7 +117,7 @@ class DefaultBody(nn.Module):
     """The spine with its additions:
 
     z_t = W_in [x_t ‖ observed_t ‖ MLP(S_t)]                      spectral input
-    o   = SSM(z)_T + W_window x_{1…T}                             two readings of the window
+    o   = SSM(z)_T + W_window x_{1…T} + SSM(earlier days)_M       two readings of the window, one of the days before
     g   = o + σ(Â o W) + σ(softmax(E₁E₂ᵀ) o W′)                   neighbours, given and learned
     h   = [g ‖ node ‖ slot ‖ day], then residual MLP blocks
     """
@@ -118,7 +127,7 @@ class DefaultBody(nn.Module):
         width, channels = config.width, task.channels
         self.residual = config.residual
         self.encode: SpectralInput | RawInput | None = None
-        self.temporal = self.window = self.known = None
+        self.temporal = self.window = self.known = self.earlier = None
         self.given = self.learned = self.node = self.calendar = None
         if config.state_space:
             if config.spectral:
@@ -128,6 +137,8 @@ class DefaultBody(nn.Module):
             self.temporal = SelectiveStateSpace(width, config.state, implementation=config.implementation)
         if config.window:
             self.window = nn.Linear(2 * task.input * channels, width)
+        if task.days:
+            self.earlier = EarlierDays(task.horizon, channels, width, config.state, config.implementation)
         if task.known:
             self.known = nn.Linear(2 * task.horizon * len(task.known), width)
         if config.graph:
@@ -163,6 +174,10 @@ class DefaultBody(nn.Module):
             parts.append(self.temporal(z))
         if self.window is not None:
             parts.append(self.window(inputs.flat))
+        if self.earlier is not None:
+            told = inputs.earlier
+            assert told is not None, "this model was made to read earlier days"
+            parts.append(self.earlier(told.values, told.observed, told.day, inputs.day[:, inputs.steps]))
         if self.known is not None:
             parts.append(self.known(inputs.flat_known))
         return sum(parts[1:], start=parts[0])

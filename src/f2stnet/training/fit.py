@@ -31,17 +31,17 @@ def fit(
 ) -> Run:
     """Train, leave everything in `folder`, and return the finished run with its best weights."""
     refuse_empty_sensors(series)
-    training, device = config.training, config.training.torch_device()
-    parts = split(series, config.window)
-    scaler = fit_scaler(series, parts.train, config.window.input, config.window.horizon)
+    training, window, device = config.training, config.window, config.training.torch_device()
+    parts = split(series, window)
+    scaler = fit_scaler(series, parts.train, window.input, window.horizon)
     place = RunFolder(folder)
     if resume:
         refuse_other_data(place, series)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(config.seed)
-        task = Task.of(series, config.window.input, config.window.horizon)
+        task = Task.of(series, window.input, window.horizon, window.days)
         model = make_model(config.model, config.settings, task).to(device)
-        windows = Windows(series, scaler, config.window.input, config.window.horizon, device)
+        windows = Windows(series, scaler, window.input, window.horizon, device, window.days)
         if not resume:
             notes = start_weights(model, start_from, series.nodes) if start_from else []
             place.start(config, series, scaler)

@@ -39,7 +39,7 @@ class Run:
         place = RunFolder(Path(folder))
         config = place.config()
         template, scaler, _ = place.template()
-        task = Task.of(template, config.window.input, config.window.horizon)
+        task = Task.of(template, config.window.input, config.window.horizon, config.window.days)
         model = make_model(config.model, config.settings, task)
         weights, holder = place.best(), Holder.read(place.path)
         if holder is not None:
@@ -63,7 +63,7 @@ class Run:
             train, holder.found_in = holder.training_part(series, window), ""
             if holder.scaler:
                 self.scaler = fit_scaler(series, train, window.input, window.horizon)
-        windows = Windows(series, self.scaler, window.input, window.horizon, self.device)
+        windows = Windows(series, self.scaler, window.input, window.horizon, self.device, window.days)
         if holder is not None and train is not None:
             look_up(self.model, windows, train)
             holder.found_in = series.digest

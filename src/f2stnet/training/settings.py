@@ -126,7 +126,7 @@ def configure(
         settings=build(entry.config, given.get("model", {}), "model"),
         seed=seed,
         data=dict(data or {}),
-        window=build(WindowConfig(), given.get("window", {}), "window"),
+        window=build(WindowConfig(**entry.window), given.get("window", {}), "window"),
         training=build(TrainingConfig(**entry.training), given.get("training", {}), "training"),
         recipe=recipe,
     )

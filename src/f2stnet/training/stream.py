@@ -5,8 +5,9 @@
     stream.forecast()              # [H, N, Y] in real units, as run.predict over the last T steps
     stream.save(path)              # and, after a restart: Stream.load(run, path)
 
-It keeps the last T steps and, where the model can say what it makes of a step by itself, that too. A push costs one
-step's work and the memory is the same after a year as after an hour.
+It keeps the last T steps and, where the model can say what it makes of a step by itself, that too; for a model that
+looks at earlier days, as many days of values. A push costs one step's work and the memory is the same after a year as
+after an hour.
 """
 
 import json
@@ -21,7 +22,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from f2stnet.calendar import calendar
-from f2stnet.data.windows import Inputs, Windows
+from f2stnet.data.windows import Earlier, Inputs, Windows, season
 from f2stnet.errors import InputError
 from f2stnet.files import existing, write_atomically
 from f2stnet.series import observe
@@ -69,8 +70,10 @@ class Stream:
         self.pushed = 0
         self._scaling = Windows(like, run.scaler, self.steps, self.horizon, run.device)
         shape = (len(like.nodes), len(like.channels))
-        self._values = Ring(self.steps, shape, torch.float32, run.device)
-        self._observed = Ring(self.steps, shape, torch.bool, run.device)
+        self.days, self.season = run.config.window.days, season(like.slots_per_day, self.horizon)
+        kept = max(self.steps, self.days * self.season)
+        self._values = Ring(kept, shape, torch.float32, run.device)
+        self._observed = Ring(kept, shape, torch.bool, run.device)
         self._model: ReadsSteps | None = run.model if isinstance(run.model, ReadsSteps) else None
         self._read: Ring | None = None
         if self._model is not None:
@@ -103,14 +106,14 @@ class Stream:
         self._take(torch.from_numpy(np.nan_to_num(numbers)), torch.from_numpy(observed))
 
     def push_missing(self, steps: int = 1) -> None:
-        """Steps in which nothing arrived. More than a window of them cost no more than a window."""
+        """Steps in which nothing arrived. More of them than are kept cost no more than those."""
         if steps < 0:
             raise InputError(f"push_missing: {steps} steps, expected 0 or more")
         if self.next is None:
             raise InputError(
                 "push_missing: this stream has no clock yet; give Stream its start, or the first push `at`"
             )
-        skipped = max(0, steps - self.steps)
+        skipped = max(0, steps - self._values.length)
         self._advance(skipped)
         nothing = torch.zeros(self._values.rows.shape[1:])
         for _ in range(steps - skipped):
@@ -205,10 +208,25 @@ class Stream:
         stamps = self.next + np.arange(-self.steps, self.horizon) * np.timedelta64(like.step, "s")
         clock = calendar(stamps, like.step, like.zone, like.holidays)
         slot, day = (torch.from_numpy(x).to(device)[None] for x in (clock.slot, clock.day))
-        observed = self._observed.window
-        values = torch.where(observed, self._scaling.scale(self._values.window), 0.0)
+        values, observed = self._scaled(torch.arange(-self.steps, 0, device=device))
         ahead, given = self._known(known)
-        return Inputs(values[None], observed.float()[None], slot, day, ahead[None], given.float()[None])
+        earlier = self._earlier() if self.days else None
+        return Inputs(values[None], observed[None], slot, day, ahead[None], given.float()[None], earlier)
+
+    def _scaled(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Values of these rows of what is kept, 0 where not observed, and which were."""
+        observed = self._observed.window[rows]
+        return torch.where(observed, self._scaling.scale(self._values.window[rows]), 0.0), observed.float()
+
+    def _earlier(self) -> Earlier:
+        """As Windows looks it up: what was never pushed was never observed."""
+        like, step = self.run.template, np.timedelta64(self.run.template.step, "s")
+        assert self.next is not None
+        back = np.arange(-self.days, 0) * self.season
+        clock = calendar(self.next + back * step, like.step, like.zone, like.holidays)
+        rows = torch.from_numpy(back[:, None] + np.arange(self.horizon)).to(self.run.device)  # from the end
+        values, observed = self._scaled(rows)
+        return Earlier(values[None], observed[None], torch.from_numpy(clock.day).to(self.run.device)[None])
 
     def _known(self, known: np.ndarray | None) -> tuple[Tensor, Tensor]:
         like, places = self.run.template, self._scaling.known
@@ -225,7 +243,9 @@ class Stream:
 
 def _belongs(run: Run) -> dict[str, str]:
     like = run.template
-    return {"graph": like.graph.digest, "channels": ",".join(like.channels), "input": str(run.config.window.input)}
+    window = run.config.window
+    told = {"graph": like.graph.digest, "channels": ",".join(like.channels), "input": str(window.input)}
+    return told | {"days": str(window.days)}
 
 
 def _stamp(at: Stamp) -> np.datetime64:

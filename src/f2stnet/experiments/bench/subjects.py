@@ -69,10 +69,11 @@ def subject(name: str, series: GraphSeries, device: torch.device, **settings: ob
     config = configure(name, 0, {}, {"model": settings} if settings else None)
     window = config.window
     torch.manual_seed(0)
-    model = make_model(name, config.settings, Task.of(series, window.input, window.horizon)).to(device)
+    task = Task.of(series, window.input, window.horizon, window.days)
+    model = make_model(name, config.settings, task).to(device)
     channels = len(series.channels)
     scaler = Scaler(np.full(channels, 200.0), np.full(channels, 60.0))
-    windows = Windows(series, scaler, window.input, window.horizon, device)
+    windows = Windows(series, scaler, window.input, window.horizon, device, window.days)
     train = np.arange(window.input, len(series) - window.horizon + 1)[:PEMS04_WINDOWS]
     if isinstance(model, Prepares) and count_parameters(model):
         model.prepare(windows, train)

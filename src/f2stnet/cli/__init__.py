@@ -4,7 +4,20 @@ import sys
 
 import typer
 
-from f2stnet.cli import bench, client, coordinator, data, demo, evaluate, federate, forecast, listing, train
+from f2stnet.cli import (
+    bench,
+    client,
+    coordinator,
+    data,
+    demo,
+    evaluate,
+    federate,
+    forecast,
+    listing,
+    report,
+    reproduce,
+    train,
+)
 from f2stnet.errors import InputError
 
 app = typer.Typer(
@@ -25,6 +38,8 @@ app.add_typer(data.app, name="data")
 app.command("list")(listing.show)
 app.command("demo")(demo.demo)
 app.add_typer(bench.app, name="bench")
+app.command("reproduce")(reproduce.reproduce)
+app.command("report")(report.report)
 
 
 def main() -> None:

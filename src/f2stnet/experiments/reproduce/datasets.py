@@ -1,0 +1,100 @@
+"""The data sets of a suite: found by name, or given by path; what is not here is said, with how to get it."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from f2stnet.data.public import PUBLIC
+from f2stnet.data.sources import resolve, sources
+from f2stnet.data.split import WindowConfig, split
+from f2stnet.errors import InputError
+from f2stnet.experiments.bench.subjects import pems04_size
+from f2stnet.files import read_toml
+from f2stnet.series import GraphSeries
+
+MADE_UP = "ring-307"  # PeMS04's number of sensors and windows, for costs: no data is needed
+
+
+@dataclass(frozen=True)
+class Found:
+    """A data set on this machine: where it is loaded from, and what it is."""
+
+    spec: str
+    name: str
+    digest: str
+    unit: str
+    steps: int
+    nodes: int
+
+    @classmethod
+    def of(cls, spec: str, series: GraphSeries) -> "Found":
+        return cls(spec, series.name, series.digest, series.unit, len(series), len(series.nodes))
+
+    def about(self) -> dict[str, Any]:
+        return {"name": self.name, "digest": self.digest, "unit": self.unit, "steps": self.steps, "nodes": self.nodes}
+
+
+@lru_cache(maxsize=8)
+def open_data(spec: str) -> GraphSeries:
+    return pems04_size() if spec == MADE_UP else resolve(spec, {}).load()
+
+
+def find_data(wanted: Sequence[str], given: Sequence[str] | None) -> tuple[dict[str, Found], dict[str, str]]:
+    """What is here, by name, and why the rest is not. `given` are the paths or names of `--data`; a wrong one of
+    those is refused, as somebody asked for it."""
+    found: dict[str, Found] = {}
+    missing: dict[str, str] = {}
+    if given:
+        for spec in given:
+            path = spec if Path(spec).exists() else _place(spec) or spec
+            one = Found.of(path, open_data(path))
+            if one.name in found:
+                raise InputError(
+                    f"--data {spec}: is called {one.name!r}, as {found[one.name].spec} is; give one of them"
+                )
+            found[one.name] = one
+    for name in wanted if not given else {MADE_UP} & set(wanted):
+        at = _place(name) or (name if name in sources or name == MADE_UP else None)
+        if at is None:
+            missing[name] = f"give its dataset.toml with --data, or put its folder under {_roots()[0]}"
+            continue
+        try:
+            found[name] = Found.of(at, open_data(at))
+        except InputError as wrong:
+            missing[name] = f"f2stnet data get {name}" if _downloads(name) else str(wrong)
+    return found, missing
+
+
+def too_short(series_spec: str, windows: Iterable[WindowConfig]) -> str | None:
+    """Why no run can be made of this set, if so."""
+    series = open_data(series_spec)
+    try:
+        for window in windows:
+            split(series, window)
+    except InputError as wrong:
+        return str(wrong)
+    return None
+
+
+def _downloads(name: str) -> bool:
+    return name in PUBLIC and all(file.blob for file in PUBLIC[name])
+
+
+def _roots() -> list[Path]:
+    root = os.environ.get("F2STNET_DATA")
+    return [Path(root), Path("data")] if root else [Path("data")]
+
+
+def _place(name: str) -> str | None:
+    """The folder under a data root whose dataset.toml says that it is this set."""
+    for root in _roots():
+        for file in sorted(root.glob("*/dataset.toml")):
+            try:
+                if read_toml(file).get("name", file.parent.name) == name:
+                    return str(file.resolve())
+            except InputError:
+                continue
+    return None

@@ -1,0 +1,112 @@
+"""The paper's figures as data: what is drawn, before anybody draws it. svg.py and plots.py do.
+
+Here are those that can be drawn from a table; round_figures.py has those that need whole runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from f2stnet.experiments.reproduce.tables import Table
+
+KINDS = {
+    "size": "RMSE over parameters: the overview figure, left",
+    "score": "Δ of each method: the overview figure, right",
+    "bars": "RMSE, MAE and MAPE of each row",
+    "worst": "the worst client's MAE of each row",
+    "heat": "the worst client's MAE over two settings",
+    "curves": "training loss, worst-5 MAE and deviation of MAE over the rounds",
+    "lambda": "λ and the worst client's MAE over the rounds",
+    "clients": "RMSE of every client",
+}
+
+
+@dataclass
+class Series:
+    name: str
+    x: list[Any]
+    y: list[float | None]
+    error: list[float | None] = field(default_factory=list)  # deviation over seeds
+
+
+@dataclass
+class Figure:
+    key: str
+    title: str
+    shows: str
+    kind: Literal["lines", "bars", "scatter", "boxes", "heat"]
+    x_title: str
+    y_title: str
+    series: list[Series]
+    caption: str = ""
+    where: str = ""  # data set and condition
+    log_x: bool = False
+
+
+def close_together(values: Sequence[float]) -> bool:
+    """Bars from zero would all look alike."""
+    return min(values) > 0 and max(values) < 1.6 * min(values)
+
+
+def table_figures(table: Table) -> list[Figure]:
+    titles = {"bars": ("RMSE", "MAE", "MAPE %"), "score": ("Δ",), "worst": ("worst client's MAE",)}
+    found: list[Figure] = []
+    for name in table.figures:
+        if name == "size":
+            found.append(_sizes(table))
+        elif name == "heat":
+            found.append(_heat(table))
+        elif name in titles:
+            found += _bars(table, titles[name])
+    return found
+
+
+def _sizes(table: Table) -> Figure:
+    """Accuracy against size: the overview figure's left panel."""
+    at = [column.title for column in table.columns].index("RMSE")
+    points = [
+        Series(row.name, [row.cells[0].mean()], [row.cells[at].mean()], [row.cells[at].deviation()])
+        for row in table.rows
+        if row.cells[0].figures and row.cells[at].figures and row.cells[0].mean() > 0
+    ]
+    title = f"Accuracy against size · {table.where}"
+    caption = "Left and low is better. Models without parameters are not shown."
+    return Figure(
+        f"{table.key}-size", title, table.shows, "scatter", "parameters", "test RMSE", points, caption, table.where,
+        log_x=True,
+    )  # fmt: skip
+
+
+def _bars(table: Table, titles: Sequence[str]) -> list[Figure]:
+    """A bar a row, a figure a column."""
+    found = []
+    for place, column in enumerate(table.columns):
+        if column.title not in titles:
+            continue
+        rows = [row for row in table.rows if row.cells[place].figures]
+        cells = [row.cells[place] for row in rows]
+        bars = Series(
+            column.title, [row.name for row in rows], [c.mean() for c in cells], [c.deviation() for c in cells]
+        )
+        name = "score" if column.title == "Δ" else column.title.split()[0].lower()
+        caption = "Thin lines: one sample deviation over seeds, where all are there."
+        if column.title == "Δ":
+            caption = f"Δ over FedAvg from errors and spread; above zero is better. {caption}"
+        title = f"{column.title} · {table.where if name == 'score' else table.title}"
+        key = f"{table.key}-{name}"
+        found.append(Figure(key, title, table.shows, "bars", "", column.title, [bars], caption, table.where))
+    return found
+
+
+def _heat(table: Table) -> Figure:
+    lines = [
+        Series(
+            row.name,
+            [column.title for column in table.columns],
+            [cell.mean() if cell.figures else None for cell in row.cells],
+        )
+        for row in table.rows
+    ]
+    seeds = {len(cell.seeds) for row in table.rows for cell in row.cells}
+    caption = "Test MAE of the worst client" + (", one seed." if seeds == {1} else ".")
+    return Figure(f"{table.key}-heat", table.title, table.shows, "heat", "", "", lines, caption, table.where)

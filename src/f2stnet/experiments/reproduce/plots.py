@@ -1,0 +1,116 @@
+"""The same figures for the page: plotly's data and layout, in the page's colours."""
+
+from typing import Any
+
+from f2stnet import page
+from f2stnet.experiments.reproduce.figures import Figure, close_together
+from f2stnet.page import Html, escape, short
+
+
+def plot(figure: Figure) -> Html:
+    draw = {"lines": _lines, "scatter": _scatter, "bars": _bars, "boxes": _boxes, "heat": _heat}[figure.kind]
+    data, layout, height = draw(figure)
+    return page.figure(data, layout, figure.caption, height, figure.title)
+
+
+Drawn = tuple[list[dict[str, Any]], dict[str, Any], int]
+
+
+def _colour(number: int) -> str:
+    return page.PALETTE[number % len(page.PALETTE)]
+
+
+def _lines(figure: Figure) -> Drawn:
+    data = [
+        {
+            "type": "scatter", "mode": "lines", "name": escape(short(line.name, 40)), "x": line.x, "y": line.y,
+            "hovertemplate": "%{y:,.4~g}",
+            "line": {
+                "color": _colour(at), "width": 1.8,
+                "dash": page.DASHES[(at + at // len(page.PALETTE)) % len(page.DASHES)],
+            },
+        }
+        for at, line in enumerate(figure.series)
+    ]  # fmt: skip
+    layout = {
+        "showlegend": True,
+        "xaxis": {"title": page.axis_title(figure.x_title)},
+        "yaxis": {"title": page.axis_title(figure.y_title)},
+    }
+    return data, layout, 380
+
+
+def _scatter(figure: Figure) -> Drawn:
+    data = [
+        {
+            "type": "scatter", "mode": "markers+text", "name": escape(line.name), "x": line.x, "y": line.y,
+            "text": [escape(short(line.name, 24))], "textfont": {"size": 11},
+            "textposition": ("top center", "bottom center")[at % 2],
+            "showlegend": False, "marker": {"size": 10, "color": _colour(at)}, "cliponaxis": False,
+            "error_y": {"type": "data", "array": line.error, "color": page.MUTED, "thickness": 1},
+            "hovertemplate": "%{y:,.4~g} with %{x:,.4~s} parameters<extra>%{text}</extra>",
+        }
+        for at, line in enumerate(figure.series)
+    ]  # fmt: skip
+    axis: dict[str, Any] = {"title": page.axis_title(figure.x_title)} | (
+        {"type": "log", "dtick": 1} if figure.log_x else {}
+    )
+    layout = {"hovermode": "closest", "xaxis": axis, "yaxis": {"title": page.axis_title(figure.y_title)}}
+    return data, layout, 400
+
+
+def _bars(figure: Figure) -> Drawn:
+    line = figure.series[0]
+    near = close_together([value for value in line.y if value is not None])
+    data = [
+        {
+            "type": "scatter" if near else "bar", "mode": "markers", "orientation": "h", "x": line.y,
+            "y": [escape(short(str(name), 30)) for name in line.x], "showlegend": False,
+            "marker": {"color": page.PALETTE[0]} | ({"size": 9} if near else {}),
+            "error_x": {"type": "data", "array": line.error, "color": page.PALETTE[1], "thickness": 1.5},
+            "hovertemplate": "%{y}: %{x:,.4~g}<extra></extra>",
+        }
+    ]  # fmt: skip
+    if not near:
+        del data[0]["mode"]
+    layout = {
+        "hovermode": "closest", "xaxis": {"title": page.axis_title(figure.y_title)},
+        "yaxis": {"type": "category", "autorange": "reversed", "dtick": 1, "showgrid": near},
+    }  # fmt: skip
+    return data, layout, 110 + 24 * len(line.x)
+
+
+def _boxes(figure: Figure) -> Drawn:
+    data = []
+    for at, line in enumerate(figure.series):
+        name = escape(short(line.name, 30))
+        data.append(
+            {
+                "type": "box", "orientation": "h", "name": name, "x": line.y, "y": [name] * len(line.y),
+                "boxpoints": "all", "jitter": 0.5, "pointpos": 0, "hoveron": "points", "showlegend": False,
+                "fillcolor": page.faint(_colour(at)), "line": {"color": _colour(at), "width": 1.5},
+                "marker": {"color": _colour(at), "size": 4, "opacity": 0.75}, "text": [escape(name) for name in line.x],
+                "hovertemplate": "%{text}: %{x:,.4~g}<extra></extra>",
+            }
+        )  # fmt: skip
+    layout = {
+        "hovermode": "closest", "xaxis": {"title": page.axis_title(figure.y_title)},
+        "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False, "dtick": 1},
+    }  # fmt: skip
+    return data, layout, 110 + 48 * len(figure.series)
+
+
+def _heat(figure: Figure) -> Drawn:
+    data: list[dict[str, Any]] = [
+        {
+            "type": "heatmap", "x": [escape(name) for name in figure.series[0].x],
+            "y": [escape(line.name) for line in figure.series], "z": [line.y for line in figure.series],
+            "colorscale": page.LEVELS, "colorbar": page.colour_bar("MAE"), "hoverongaps": False, "xgap": 2, "ygap": 2,
+            "texttemplate": "%{z:.4~g}", "hovertemplate": "%{y}, %{x}: %{z:,.5~g}<extra></extra>",
+        }
+    ]  # fmt: skip
+    layout = {
+        "hovermode": "closest", "xaxis": {"type": "category", "showgrid": False},
+        "yaxis": {"type": "category", "autorange": "reversed", "showgrid": False},
+    }  # fmt: skip
+    return data, layout, 150 + 42 * len(figure.series)

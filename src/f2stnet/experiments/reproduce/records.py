@@ -1,0 +1,129 @@
+"""The record store: one JSON file a finished run, and claims, so that no two processes make the same one.
+
+<results>/central/0123456789abcdef.json      a record, named by the first digits of its key
+<results>/.claims/0123456789abcdef           who is at it: process, host, and when that process began
+
+A record is written beside its place and renamed, so half of one is never there. A claim of a process that is no more
+counts for nothing.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce.keys import SCHEMA, cell_key, question_key, run_key
+from f2stnet.files import write_text
+
+Record = dict[str, Any]
+DIGITS = 16  # of a key in a file's name
+
+
+class Store:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, kind: str, key: str) -> Path:
+        return self.root / kind / f"{key[:DIGITS]}.json"
+
+    def load(self) -> tuple[list[Record], list[str]]:
+        """Every record that can be read, and a line for each that cannot."""
+        found, refused = [], []
+        for path in sorted(self.root.glob("*/*.json")):
+            try:
+                found.append(read_record(path))
+            except InputError as wrong:
+                refused.append(str(wrong))
+        return found, refused
+
+    def write(self, record: Record) -> Path:
+        path = self.path(record["config"]["kind"], record["key"])
+        lines = (
+            f'"{name}": {json.dumps(value, ensure_ascii=False, allow_nan=False)}' for name, value in record.items()
+        )
+        write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")  # a line a part: a record is read by people, too
+        return path
+
+    @contextmanager
+    def claim(self, key: str) -> Iterator[str | None]:
+        """None when the key is ours until the block ends; otherwise who has it."""
+        mark = self.root / ".claims" / key[:DIGITS]
+        other = self._try(mark)
+        try:
+            yield other
+        finally:
+            if other is None:
+                mark.unlink(missing_ok=True)
+
+    def _try(self, mark: Path) -> str | None:
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        with (mark.parent / "guard").open("w") as guard:
+            # One at a time, or two could find the same dead claim and the second remove the first one's new claim.
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            holder = _living_holder(mark)
+            if holder is not None:
+                return holder
+            mark.unlink(missing_ok=True)
+            handle = os.open(mark, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+            with os.fdopen(handle, "w") as file:
+                about = {"pid": os.getpid(), "host": socket.gethostname(), "began": _began(os.getpid())}
+                file.write(json.dumps(about | {"since": time.strftime("%Y-%m-%dT%H:%M:%S%z")}) + "\n")
+        return None
+
+
+def read_record(path: Path) -> Record:
+    """A record that is what its name says, or one line about what is wrong with the file."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as wrong:
+        raise InputError(f"{path}: not a record: {wrong}; delete it, and its run is made again") from None
+    if not isinstance(record, dict) or "schema" not in record:
+        raise InputError(f"{path}: not a record: it has no schema version; delete it, and its run is made again")
+    if record["schema"] != SCHEMA:
+        raise InputError(f"{path}: a record of schema version {record['schema']}, this program reads {SCHEMA}")
+    try:
+        key = run_key(record["config"], record["data"], record.get("hardware_key"))
+        record["question"] = question_key(record["config"], record["data"], record.get("hardware_key"))
+        record["cell"] = cell_key(record["config"], record["data"]["name"])
+        sound = key == record["key"] and path.stem == key[:DIGITS] and path.parent.name == record["config"]["kind"]
+        sound = sound and isinstance(record["test"], dict) and isinstance(record["seed"], int)
+    except (KeyError, TypeError, AttributeError, ValueError):
+        sound = False
+    if not sound:
+        raise InputError(
+            f"{path}: corrupted: its content does not belong to its key; delete it, and its run is made again"
+        )
+    return record
+
+
+def _living_holder(mark: Path) -> str | None:
+    try:
+        about = json.loads(mark.read_text())
+        pid, host = int(about["pid"]), str(about["host"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # none, or one that a crash cut off
+    if host != socket.gethostname():
+        return f"process {pid} on {host}; if that is no more, delete {mark}"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass
+    began = _began(pid)  # a number may have gone to another process since
+    return f"process {pid}" if began != "" and began == about.get("began") else None
+
+
+def _began(pid: int) -> str | None:
+    """When a process began, in ticks since boot; None where the system does not tell, "" for one that has ended."""
+    try:
+        state, *rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if state in "ZX" else rest[18]
+    except (OSError, IndexError):
+        return None

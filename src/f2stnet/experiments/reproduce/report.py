@@ -1,0 +1,52 @@
+"""`f2stnet report`: everything that can be shown of the records, written to one place.
+
+RESULTS.md               tables in Markdown
+report/index.html        the page
+report/tables/*.csv      a line a cell; *.tex for booktabs
+report/figures/*.svg
+
+PNG is not written: nothing this package depends on draws it. A browser makes one of any SVG.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from f2stnet.experiments.reproduce.gather import gather
+from f2stnet.experiments.reproduce.latex import latex
+from f2stnet.experiments.reproduce.results_file import results_markdown
+from f2stnet.experiments.reproduce.results_page import results_page
+from f2stnet.experiments.reproduce.sheet import sheet
+from f2stnet.experiments.reproduce.suite import Suite
+from f2stnet.experiments.reproduce.svg import svg
+from f2stnet.files import write_text
+
+
+@dataclass
+class Written:
+    results: Path
+    page: Path
+    records: int
+    tables: int
+    figures: int
+    refused: list[str]
+
+
+def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> Written:
+    found = gather(results, suites)
+    tables = [table for shown in found.suites for table in shown.tables]
+    figures = [figure for shown in found.suites for figure in shown.figures]
+    folder = out / "report"
+    for kind in ("tables", "figures"):
+        for old in (folder / kind).glob("*.*"):  # of records that are no more
+            old.unlink()
+    for table in tables:
+        write_text(folder / "tables" / f"{table.key}.csv", sheet(table))
+        write_text(folder / "tables" / f"{table.key}.tex", latex(table))
+    for figure in figures:
+        write_text(folder / "figures" / f"{figure.key}.svg", svg(figure))
+    results_page(found).write(folder / "index.html")
+    write_text(out / "RESULTS.md", results_markdown(found))
+    return Written(
+        out / "RESULTS.md", folder / "index.html", len(found.records), len(tables), len(figures), found.refused
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""Records put where the suites ask for them: each run of a suite finds its record by what it is, data or no data."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from f2stnet.experiments.reproduce.keys import cell_key, configuration
+from f2stnet.experiments.reproduce.records import DIGITS, Record
+from f2stnet.experiments.reproduce.suite import BlockConfig, RowConfig, Run, Suite
+from f2stnet.experiments.reproduce.tables import Cell
+
+Pick = Callable[[Record], Any]  # a figure of a record, or None
+
+
+class Shelf:
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.by_cell: dict[tuple[str, str | None], Record] = {}
+        self.notes: list[str] = []
+        for record in sorted(records, key=lambda one: str(one["finished"])):
+            at = record["cell"], record.get("hardware_key")
+            if at in self.by_cell and self.by_cell[at]["data"]["digest"] != record["data"]["digest"]:
+                self.notes.append(
+                    f"{record['data']['name']}: there are records of two versions of this data; the later is shown"
+                )
+            self.by_cell[at] = record
+        self.notes = list(dict.fromkeys(self.notes))
+        self.names = list(dict.fromkeys(record["data"]["name"] for record in self.by_cell.values()))
+        self.hardware = list(dict.fromkeys(where for _, where in self.by_cell if where is not None))
+
+    def find(self, run: Run, hardware: str | None = None) -> Record | None:
+        return self.by_cell.get((_cell(run), hardware))
+
+    def records(self, runs: Sequence[Run], hardware: str | None = None) -> list[Record]:
+        found = (self.find(run, hardware) for run in runs)
+        return [record for record in found if record is not None]
+
+    def cell(
+        self, runs: Sequence[Run], pick: Pick, paper: str = "", needs: str = "", hardware: str | None = None
+    ) -> Cell:
+        """The figure that `pick` takes from each run's record, by seed."""
+        records = self.records(runs, hardware)
+        figures = {record["seed"]: float(value) for record in records if (value := pick(record)) is not None}
+        return Cell(
+            figures, tuple(run.seed for run in runs), tuple(place(record) for record in records), paper, needs
+        )  # fmt: skip
+
+
+class Group:
+    """The runs of one block on one data set, by row and by combination of the grid."""
+
+    def __init__(self, suite: Suite, number: int, data: str, runs: Sequence[Run]) -> None:
+        self.suite, self.data, self.runs = suite, data, list(runs)
+        self.block: BlockConfig = suite.blocks[number]
+        self.number = number
+
+    @property
+    def rows(self) -> list[RowConfig]:
+        there = {run.row for run in self.runs}
+        return [row for row in self.block.rows if row.name in there]
+
+    def of(self, row: str, **chosen: Any) -> list[Run]:
+        """The runs of a row, a seed each; `chosen` fixes keys of the grid by their last part."""
+        return [run for run in self.runs if run.row == row and chosen.items() <= last_parts(run).items()]
+
+    def values(self, key: str) -> list[Any]:
+        """What the grid has under a key, by its last part."""
+        return next((list(values) for dotted, values in self.block.grid.items() if dotted.endswith(f".{key}")), [])
+
+
+def last_parts(run: Run) -> dict[str, Any]:
+    return {dotted.partition(".")[2]: value for dotted, value in run.grid}
+
+
+def groups(suite: Suite, shelf: Shelf, own: Sequence[str] = ()) -> list[Group]:
+    """Blocks on data sets, in the suite's order; then, where there are records, on data that no suite knows."""
+    names = [*suite.data, *own]
+    found: dict[tuple[int, str], list[Run]] = {}
+    for run in suite.runs(names):
+        found.setdefault((run.block, run.data), []).append(run)
+    every = [Group(suite, block, data, runs) for (block, data), runs in sorted(found.items(), key=_order(names))]
+    return [group for group in every if group.data not in own or any(shelf.find(run) for run in group.runs)]
+
+
+def place(record: Record) -> str:
+    return f"{record['config']['kind']}/{record['key'][:DIGITS]}.json"
+
+
+def _order(names: list[str]) -> Callable[[tuple[tuple[int, str], list[Run]]], tuple[int, int]]:
+    return lambda item: (item[0][0], names.index(item[0][1]))
+
+
+@cache
+def _cell(run: Run) -> str:
+    return cell_key(_configuration(run), run.data)
+
+
+_known: dict[str, dict[str, Any]] = {}
+
+
+def _configuration(run: Run) -> dict[str, Any]:
+    """Written out once for all data sets: a report asks for thousands."""
+    question = (run.suite, run.row, run.kind, run.model, run.method, run.recipe, run.seed, run.sections)
+    key = json.dumps(question, sort_keys=True, default=str)
+    if key not in _known:
+        _known[key] = configuration(run)
+    return _known[key]

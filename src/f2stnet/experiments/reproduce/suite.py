@@ -1,0 +1,225 @@
+"""A suite: what is run for a table or a figure, declared in a TOML file.
+
+title = "Accuracy of forecasts"
+shows = "Table 1"
+rank = 1                                # its place when all suites are run
+
+[[blocks]]                              # runs that share a table
+kind = "central"                        # or federated, efficiency
+table = "errors"                        # how it is shown, see layouts.py
+figures = ["size"]                      # what is drawn of it, see figures.py
+data = ["pems08-part"]
+seeds = [0, 1, 2]
+seeds_for = { hzmetro-10min = [0] }     # fewer on some sets
+order = ["row", "data", "grid", "seed"] # outermost first: what an interruption leaves whole
+guess = 60                              # seconds of a run, until records tell
+settings = { training = { epochs = 66 } }
+grid = { "partition.alpha_het" = [5.0, 10.0] }  # every combination is run
+
+[[blocks.rows]]                         # a row of the table; may set seeds, seeds_for, guess, recipe and data, too
+name = "F2STNet"
+model = "f2stnet"
+settings = { model = { spectral = false } }
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from f2stnet.config import build, require
+from f2stnet.errors import InputError
+from f2stnet.files import read_toml
+from f2stnet.registry import did_you_mean
+
+SUITES = Path(__file__).parent.parent / "suites"
+Kind = Literal["central", "federated", "efficiency"]
+KEYS = ("title", "shows", "rank", "blocks")
+AXES = ("row", "data", "grid", "seed")
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class RowConfig:
+    name: str = ""
+    model: str = "f2stnet"
+    method: str = "ffa"  # federated runs
+    recipe: str = "common"  # central runs: whose training settings
+    settings: Any = field(default_factory=dict)  # sections, as for `--set`
+    data: tuple[str, ...] = ()  # empty: the block's
+    seeds: tuple[int, ...] = ()  # empty: the block's
+    seeds_for: Any = field(default_factory=dict)
+    guess: float = 0.0  # 0: the block's
+    paper: str = ""  # what the paper calls it, where that is another name
+    reference: bool = False  # shown, and no competitor: an end of the scale
+
+    def __post_init__(self) -> None:
+        require(bool(self.name), "name is missing")
+        _require_tables(self, "settings", "seeds_for")
+
+
+@dataclass(frozen=True)
+class BlockConfig:
+    kind: Kind = "central"
+    table: str = "errors"
+    figures: tuple[str, ...] = ()
+    together: bool = False  # one more table, with all data sets side by side
+    title: str = ""
+    note: str = ""
+    data: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds_for: Any = field(default_factory=dict)
+    order: tuple[str, ...] = AXES
+    guess: float = 60.0
+    settings: Any = field(default_factory=dict)
+    grid: Any = field(default_factory=dict)
+    rows: tuple[RowConfig, ...] = ()
+
+    def __post_init__(self) -> None:
+        axes = ", ".join(AXES)
+        require(sorted(self.order) == sorted(AXES), f"order = {list(self.order)}: expected {axes} in some order")
+        require(bool(self.data), "data is missing: the names of its data sets")
+        _require_tables(self, "settings", "seeds_for", "grid")
+        for key in self.grid:
+            require(key.count(".") == 1, f"grid.{key}: expected section.key, as partition.alpha_het")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run of a suite, before it is known where its data lies."""
+
+    suite: str
+    block: int
+    kind: Kind
+    row: str
+    grid: tuple[tuple[str, Any], ...]  # which combination of the block's grid
+    data: str
+    seed: int
+    model: str
+    method: str
+    recipe: str
+    sections: Sections
+    guess: float
+
+    @property
+    def label(self) -> str:
+        chosen = "".join(f" · {key.partition('.')[2]} {value}" for key, value in self.grid)
+        return f"{self.row}{chosen} · {self.data} · seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Suite:
+    name: str
+    title: str
+    shows: str
+    rank: int
+    blocks: tuple[BlockConfig, ...]
+
+    @property
+    def data(self) -> list[str]:
+        named = [name for block in self.blocks for row in block.rows for name in (row.data or block.data)]
+        return list(dict.fromkeys(named))
+
+    def runs(self, data: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Run]:
+        """In the order of their value. `data` and `seeds` narrow it; a data set that no suite knows is somebody's own
+        and is run as every block says."""
+        strange = [name for name in data or () if name not in self.data and name not in declared_data()]
+        found: list[Run] = []
+        for place, block in enumerate(self.blocks):
+            names = [*dict.fromkeys(name for row in block.rows for name in (row.data or block.data)), *strange]
+            every = {seed for row in block.rows for name in names for seed in seeds_of(block, row, name)}
+            axes: dict[str, Sequence[Any]] = {
+                "row": block.rows, "data": names, "grid": combinations(block.grid), "seed": sorted(every)
+            }  # fmt: skip
+            for values in itertools.product(*(axes[axis] for axis in block.order)):
+                at = dict(zip(block.order, values, strict=True))
+                row, name, seed = at["row"], at["data"], at["seed"]
+                if name not in (row.data or block.data) and name not in strange:
+                    continue
+                wanted = seed in seeds_of(block, row, name) and (seeds is None or seed in seeds)
+                if wanted and (data is None or name in data):
+                    found.append(_run(self.name, place, block, row, at["grid"], name, seed))
+        return found
+
+
+def suite_names() -> list[str]:
+    return sorted(path.stem for path in SUITES.glob("*.toml"))
+
+
+@cache
+def declared_data() -> frozenset[str]:
+    """The data sets of all our suites."""
+    return frozenset(name for path in SUITES.glob("*.toml") for name in read_suite(path).data)
+
+
+def find_suite(name: str) -> Suite:
+    """One of ours by its name, or anybody's by the path of its TOML file."""
+    if name.endswith(".toml"):
+        return read_suite(Path(name))
+    if name not in suite_names():
+        raise InputError(f"unknown suite {name!r}{did_you_mean(name, [*suite_names(), 'all'])}")
+    return read_suite(SUITES / f"{name}.toml")
+
+
+def read_suite(path: Path) -> Suite:
+    table = read_toml(path)
+    unknown = set(table) - set(KEYS)
+    if unknown:
+        key = sorted(unknown)[0]
+        raise InputError(f"{path}: unknown key {key!r}{did_you_mean(key, ('title', 'shows', 'blocks'))}")
+    blocks = []
+    try:
+        for number, given in enumerate(table.get("blocks", []), start=1):
+            where = f"blocks.{number}"
+            rows = tuple(
+                build(RowConfig(name="?"), row, f"{where}.rows.{at}") for at, row in enumerate(given.pop("rows", []), 1)
+            )
+            blocks.append(build(BlockConfig(data=("?",), rows=rows), given, where))
+    except InputError as wrong:
+        raise InputError(f"{path}: {wrong}") from None
+    if not any(block.rows for block in blocks):
+        raise InputError(f"{path}: declares no run; expected [[blocks]] with [[blocks.rows]]")
+    return Suite(
+        path.stem, table.get("title", path.stem), table.get("shows", ""), int(table.get("rank", 99)), tuple(blocks)
+    )
+
+
+def combinations(grid: Mapping[str, Sequence[Any]]) -> list[tuple[tuple[str, Any], ...]]:
+    return [tuple(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
+def seeds_of(block: BlockConfig, row: RowConfig, data: str) -> tuple[int, ...]:
+    """The row's word goes before the block's, and a word about this data set before one about all."""
+    for given in (row.seeds_for.get(data), row.seeds, block.seeds_for.get(data), block.seeds):
+        if given:
+            return tuple(given)
+    return (0,)
+
+
+def _run(
+    suite: str, place: int, block: BlockConfig, row: RowConfig, grid: tuple[tuple[str, Any], ...], data: str, seed: int
+) -> Run:
+    sections: dict[str, dict[str, Any]] = {}
+    for layer in (block.settings, row.settings, _nested(grid)):
+        for section, keys in layer.items():
+            sections.setdefault(section, {}).update(keys)
+    return Run(
+        suite, place, block.kind, row.name, grid, data, seed, row.model, row.method, row.recipe, sections,
+        row.guess or block.guess,
+    )  # fmt: skip
+
+
+def _require_tables(config: Any, *keys: str) -> None:
+    for key in keys:
+        found = getattr(config, key)
+        require(isinstance(found, Mapping), f"{key} = {found!r}: expected a table")
+
+
+def _nested(grid: tuple[tuple[str, Any], ...]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for dotted, value in grid:
+        section, _, key = dotted.partition(".")
+        found.setdefault(section, {})[key] = value
+    return found

@@ -1,0 +1,125 @@
+"""f2stnet reproduce and f2stnet report, as a person calls them."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from f2stnet.cli import app, main
+from f2stnet.cli.reproduce import reproduce
+from f2stnet.experiments.reproduce import runner
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments" / "reproduce"))
+from test_suite_runner import Here
+from tiny import SUITE, city, suite_file
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The command on a tiny suite, with its worker in this process."""
+    monkeypatch.setattr(runner, "_pool", lambda jobs, runs: Here())
+    monkeypatch.chdir(tmp_path)
+    suite_file(tmp_path)
+    data = city(tmp_path / "city")
+
+    def run(*words: str):
+        given = ["reproduce", "tiny.toml", "--data", str(data), "--work", "work", "--device", "cpu", *words]
+        return CliRunner().invoke(app, given, env={"COLUMNS": "200"})
+
+    return run
+
+
+def _refused(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    monkeypatch.setattr(sys, "argv", ["f2stnet", *words])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_dry_run_says_what_would_run_and_for_how_long_and_makes_nothing(call, tmp_path: Path) -> None:
+    result = call("--dry-run")
+    assert result.exit_code == 0, result.output
+    assert "tiny: 0 have a record, 3 to run, about 6 s" in result.output
+    assert "STID · tiny-city · seed 1: 2 s (a guess)" in result.output
+    assert not (tmp_path / "results").exists()
+    call()
+    again = call("--dry-run")
+    assert "tiny: 3 have a record, 0 to run" in again.output
+    assert "guess" not in again.output
+
+
+def test_records_then_a_report_of_them(call, tmp_path: Path) -> None:
+    made = call("--seeds", "0")
+    assert made.exit_code == 0, made.output
+    assert "[1/2] STID · tiny-city · seed 0: RMSE" in made.output
+    shown = CliRunner().invoke(app, ["report", "--out", "out"], env={"COLUMNS": "200"})
+    assert shown.exit_code == 0, shown.output
+    assert "2 records" in shown.output
+    assert (tmp_path / "out" / "RESULTS.md").is_file()
+    assert (tmp_path / "out" / "report" / "index.html").is_file()
+
+
+def test_a_budget_too_small_leaves_runs_for_another_call(call) -> None:
+    result = call("--budget", "1s")
+    assert result.exit_code == 0
+    assert "3 left for another call" in result.output
+
+
+def test_a_failing_run_is_status_1_after_the_rest(call, tmp_path: Path) -> None:
+    suite_file(tmp_path, SUITE.replace("epochs = 1", "epochs = 1, learning_rate = 1e30"))
+    result = call()
+    assert result.exit_code == 1
+    assert "last value · tiny-city · seed 0: RMSE" in result.output
+    assert "2 failed; see results/.failures.log" in result.output
+
+
+def test_a_spoilt_record_is_one_line_and_status_1(call, tmp_path: Path) -> None:
+    call()
+    path = next((tmp_path / "results" / "central").iterdir())
+    path.write_text(path.read_text().replace('"schema": 1', '"schema": 99'))
+    result = call()
+    assert result.exit_code == 1
+    assert (
+        f"left out: results/central/{path.name}: a record of schema version 99, this program reads 1" in result.output
+    )
+    report = CliRunner().invoke(app, ["report", "--out", "out"], env={"COLUMNS": "200"})
+    assert report.exit_code == 1
+    assert "2 records" in report.output
+
+
+def test_a_set_too_short_is_one_line_and_status_1(call, tmp_path: Path) -> None:
+    city(tmp_path / "city", steps=20)
+    result = call()
+    assert result.exit_code == 1
+    assert "tiny-city: cannot be used" in result.output
+    assert "0 to run" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["reproduce", "acuracy"], "unknown suite 'acuracy'; did you mean 'accuracy'?"),
+        (["reproduce", "nowhere.toml"], "nowhere.toml: no such file"),
+        (["reproduce", "accuracy", "--budget", "soon"], "--budget 'soon': expected a time, as 20m"),
+        (["reproduce", "accuracy", "--seeds", "a"], "--seeds 'a': expected whole numbers"),
+        (["reproduce", "accuracy", "--data", "nowhere"], "data 'nowhere': neither a known data set nor a file"),
+        (
+            ["reproduce", "accuracy", "--device", "gpu9", "--data", "synthetic"],
+            "--device gpu9: this machine has no",
+        ),
+        (["report", "--results", "nowhere"], "nowhere: no such folder of records"),
+    ],
+)
+def test_what_a_person_gets_wrong_is_one_line(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = _refused(words, monkeypatch, capsys)
+    assert said in text
+    assert len(text.strip().splitlines()) == 1
+
+
+def test_the_command_has_an_example() -> None:
+    assert "Example:" in (reproduce.__doc__ or "")

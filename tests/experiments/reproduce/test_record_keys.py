@@ -1,0 +1,87 @@
+"""A run's key: it changes with every setting and with the data, and with nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import SUITE, suite_file
+
+from f2stnet.experiments.reproduce import keys
+from f2stnet.experiments.reproduce.keys import cell_key, configuration, question_key, run_key
+from f2stnet.experiments.reproduce.suite import Run, find_suite, read_suite
+
+DATA = {"name": "tiny-city", "digest": "0" * 16}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return read_suite(suite_file(tmp_path)).runs()[0]
+
+
+def test_data_schema_and_hardware_are_part_of_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = configuration(run)
+    key = run_key(config, DATA)
+    found = {
+        key,
+        run_key(config, DATA | {"digest": "1" * 16}),
+        run_key(config, DATA | {"name": "other"}),
+        run_key(config, DATA, "a machine"),
+    }
+    monkeypatch.setattr(keys, "SCHEMA", 2)
+    found.add(run_key(config, DATA))
+    assert len(found) == 5
+
+
+def test_the_device_and_the_unit_are_not(run: Run) -> None:
+    config = configuration(run)
+    elsewhere = config | {"run": config["run"] | {"training": config["run"]["training"] | {"device": "cuda"}}}
+    assert run_key(elsewhere, DATA | {"unit": "cars"}) == run_key(config, DATA)
+
+
+@given(st.sampled_from(["epochs", "batch", "patience", "plateau"]), st.integers(1, 500))
+def test_every_setting_is(key: str, value: int) -> None:
+    run = find_suite("accuracy").runs()[0]
+    config = configuration(run)
+    changed = config | {"run": config["run"] | {"training": config["run"]["training"] | {key: value}}}
+    same = config["run"]["training"][key] == value
+    assert (run_key(changed, DATA) == run_key(config, DATA)) is same
+
+
+def test_all_runs_of_a_suite_differ() -> None:
+    for name in ("accuracy", "federated", "ablation", "clients", "schedules"):
+        runs = find_suite(name).runs()
+        cells = [cell_key(configuration(run), run.data) for run in runs]
+        assert len(set(cells)) == len(cells), name
+
+
+def test_suites_that_ask_for_the_same_run_share_its_record() -> None:
+    def cells(name: str) -> set[str]:
+        return {cell_key(configuration(run), run.data) for run in find_suite(name).runs(["pems08-part"])}
+
+    assert cells("federated") & cells("schedules")
+    assert cells("federated") & cells("clients")
+    assert cells("accuracy") & cells("ablation")
+
+
+def test_a_neutral_setting_leaves_old_records_findable_and_no_other_value_does(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = configuration(run)
+
+    def later(value: Any) -> dict[str, Any]:
+        return config | {"run": config["run"] | {"training": config["run"]["training"] | {"ramp": value}}}
+
+    assert question_key(later(0), DATA) != question_key(config, DATA)
+    monkeypatch.setattr(keys, "NEUTRAL", {"training.ramp": 0})
+    for key in (question_key, lambda config, data: cell_key(config, data["name"])):
+        assert key(later(0), DATA) == key(config, DATA)
+        assert key(later(1), DATA) != key(config, DATA)
+    assert run_key(later(0), DATA) != run_key(config, DATA)  # a record stays filed as it was
+
+
+def test_a_key_does_not_depend_on_the_order_of_settings(tmp_path: Path) -> None:
+    one = read_suite(suite_file(tmp_path / "a", SUITE.replace("epochs = 1", "epochs = 1, batch = 9"))).runs()[0]
+    two = read_suite(suite_file(tmp_path / "b", SUITE.replace("epochs = 1", "batch = 9, epochs = 1"))).runs()[0]
+    assert run_key(configuration(one), DATA) == run_key(configuration(two), DATA)

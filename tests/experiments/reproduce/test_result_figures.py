@@ -1,0 +1,102 @@
+"""Every figure of the paper is drawn from records, twice: as SVG and for the page."""
+
+import json
+import re
+from xml.etree import ElementTree
+
+import plotly.graph_objects as go
+import pytest
+from made_up import make
+from test_result_tables import shelved
+
+from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce.figures import Figure, Series
+from f2stnet.experiments.reproduce.layouts import suite_tables
+from f2stnet.experiments.reproduce.plots import plot
+from f2stnet.experiments.reproduce.round_figures import suite_figures
+from f2stnet.experiments.reproduce.shelf import groups
+from f2stnet.experiments.reproduce.suite import find_suite
+from f2stnet.experiments.reproduce.svg import svg, ticks
+
+DRAWN = {
+    "accuracy": {"Accuracy against size"},
+    "federated": {"Δ", "Training loss", "Worst-5 client MAE", "Client-wise MAE deviation", "Client-wise RMSE"},
+    "ablation": {"RMSE", "MAE", "MAPE %"},
+    "clients": {"Training loss", "Worst-5 client MAE", "Client-wise MAE deviation"},
+    "schedules": {"λ over the rounds", "Worst client's MAE", "Training loss"},
+    "sensitivity": {"λ_init and λ_max: pems08-part, MAE of the worst client", "worst client's MAE"},
+}
+
+
+def figures_of(name: str) -> list[Figure]:
+    suite = find_suite(name)
+    shelf = shelved([make(run) for run in suite.runs(["pems08-part"])])
+    found = groups(suite, shelf)
+    return suite_figures(suite_tables(found, shelf), found, shelf)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_figure_of_the_paper_is_drawn_from_its_suite(name: str) -> None:
+    figures = figures_of(name)
+    assert DRAWN[name] <= {figure.title.partition(" · ")[0] for figure in figures}
+    assert len({figure.key for figure in figures}) == len(figures)
+    for figure in figures:
+        assert figure.key.isascii()
+        ElementTree.fromstring(svg(figure))
+        found = re.search(r'<script type="application/json">(.*?)</script>', plot(figure), re.S)
+        assert found
+        plain = json.loads(re.sub(r'"(var|faint)\(--\w+\)"', '"#123456"', found[1]))
+        go.Figure(plain)  # refuses unknown keys and values
+
+
+def test_no_records_no_figures() -> None:
+    suite, shelf = find_suite("federated"), shelved([])
+    found = groups(suite, shelf)
+    assert suite_figures(suite_tables(found, shelf), found, shelf) == []
+
+
+def test_client_wise_rmse_is_drawn_at_each_heterogeneity() -> None:
+    titles = [figure.title for figure in figures_of("federated") if figure.kind == "boxes"]
+    assert any("partition regime, α_het = 5" in title for title in titles)
+    assert any("partition regime, α_het = 10" in title for title in titles)
+
+
+def test_curves_are_means_over_seeds() -> None:
+    (figure,) = [one for one in figures_of("schedules") if one.title.startswith("Training loss")]
+    suite = find_suite("schedules")
+    runs = [run for run in suite.runs(["pems08-part"]) if run.row == "fixed"]
+    (line,) = [line for line in figure.series if line.name == "fixed"]
+    firsts = [make(run)["rounds"]["train_loss"][0] for run in runs]
+    assert len(firsts) == 3
+    assert line.y[0] == pytest.approx(sum(firsts) / 3)
+
+
+def test_names_in_a_figure_are_never_markup() -> None:
+    nasty = "<script>alert(1)</script>&"
+    for kind in ("lines", "bars", "scatter", "boxes", "heat"):
+        series = [
+            Series(nasty, [nasty, "b"] if kind in ("bars", "boxes", "heat") else [1, 2], [1.0, 2.0], [None, None])
+        ]
+        figure = Figure("key", nasty, "", kind, nasty, nasty, series, nasty)  # type: ignore[arg-type]
+        drawn = svg(figure)
+        ElementTree.fromstring(drawn)
+        assert "<script>" not in drawn
+        assert "<script>alert" not in plot(figure)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (20.1, 23.4), (-5, 5), (3, 3), (0.001, 0.0011), (1e5, 3e6)])
+def test_ticks_are_round_and_cover_the_range(low: float, high: float) -> None:
+    found = ticks(low, high)
+    assert found[0] <= low + 1e-9
+    assert found[-1] >= high - 1e-9
+    assert len(found) <= 9
+
+
+def test_an_unknown_figure_is_refused_by_name() -> None:
+    from dataclasses import replace
+
+    suite = find_suite("clients")
+    wrong = replace(suite, blocks=(replace(suite.blocks[0], figures=("curve",)),))
+    shelf = shelved([])
+    with pytest.raises(InputError, match="figure 'curve'; did you mean 'curves'"):
+        suite_figures([], groups(wrong, shelf), shelf)

@@ -1,0 +1,108 @@
+"""Suites: what a TOML file declares becomes runs, in the order of their value."""
+
+from pathlib import Path
+
+import pytest
+from tiny import SUITE, suite_file
+
+from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce.keys import configuration
+from f2stnet.experiments.reproduce.paper_values import whole_table
+from f2stnet.experiments.reproduce.suite import Suite, find_suite, read_suite, suite_names
+
+OURS = ("pems08-part", "hzmetro-10min", "china-pm25-daily")
+
+
+def test_the_issue_s_suites_are_there() -> None:
+    wanted = {"accuracy", "federated", "ablation", "sensitivity", "clients", "efficiency", "schedules"}
+    assert wanted <= set(suite_names())
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_every_run_of_our_suites_can_be_configured(name: str) -> None:
+    runs = find_suite(name).runs()
+    assert runs
+    for run in runs:
+        assert configuration(run)["kind"] == run.kind
+
+
+def test_every_row_of_the_paper_s_tables_has_a_run() -> None:
+    assert set(whole_table("accuracy", "pems04")) <= _names(find_suite("accuracy"))
+    assert set(whole_table("federated", "pems04")) <= _names(find_suite("federated"))
+    assert set(whole_table("clients", "pems04")) <= _names(find_suite("clients"))
+    assert set(whole_table("efficiency", "ring-307")) <= _names(find_suite("efficiency"))
+
+
+def _names(suite: Suite) -> set[str]:
+    return {row.paper or row.name for block in suite.blocks for row in block.rows}
+
+
+def test_federated_has_three_seeds_on_one_set_and_one_on_the_others() -> None:
+    runs = find_suite("federated").runs()
+    for data, seeds in zip(OURS, ({0, 1, 2}, {0}, {0}), strict=True):
+        assert {run.seed for run in runs if run.data == data} == seeds
+    nodes = {run.method for run in runs if dict(run.grid)["partition.kind"] == "nodes"}
+    assert nodes == {"fedavg", "ffa", "ffa-robust+fedavgm", "fedsage"}
+
+
+def test_runs_come_row_by_row_so_that_an_interruption_leaves_whole_rows(tmp_path: Path) -> None:
+    runs = read_suite(suite_file(tmp_path)).runs()
+    assert [(run.row, run.seed) for run in runs] == [("STID", 0), ("STID", 1), ("last value", 0)]
+
+
+def test_the_order_is_the_suite_s(tmp_path: Path) -> None:
+    text = SUITE.replace("guess = 2", 'guess = 2\norder = ["seed", "row", "data", "grid"]')
+    runs = read_suite(suite_file(tmp_path, text)).runs()
+    assert [(run.row, run.seed) for run in runs] == [("STID", 0), ("last value", 0), ("STID", 1)]
+
+
+def test_a_grid_is_every_combination_and_its_settings_reach_the_run(tmp_path: Path) -> None:
+    text = SUITE.replace("guess = 2", 'guess = 2\ngrid = { "window.input" = [6, 12], "training.batch" = [8, 16] }')
+    runs = [run for run in read_suite(suite_file(tmp_path, text)).runs() if run.row == "STID" and run.seed == 0]
+    found = [
+        (configuration(run)["run"]["window"]["input"], configuration(run)["run"]["training"]["batch"]) for run in runs
+    ]
+    assert found == [(6, 8), (6, 16), (12, 8), (12, 16)]
+    assert all(configuration(run)["run"]["training"]["epochs"] == 1 for run in runs)
+
+
+def test_data_and_seeds_narrow_and_own_data_is_run_as_every_block_says(tmp_path: Path) -> None:
+    suite = read_suite(suite_file(tmp_path))
+    assert {run.seed for run in suite.runs(seeds=[1])} == {1}
+    assert suite.runs(["pems04"]) == []  # another suite's, not this one's
+    assert {run.data for run in suite.runs(["mine"])} == {"mine"}
+    assert len(suite.runs(["mine", "tiny-city"])) == 2 * len(suite.runs())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "words"),
+    [
+        ("guess = 2", "gues = 2", "unknown key 'blocks.1.gues'; did you mean 'guess'?"),
+        ('kind = "central"', 'kind = "centre"', "blocks.1.kind = 'centre'"),
+        ('title = "Tiny"', 'titel = "Tiny"', "unknown key 'titel'; did you mean 'title'?"),
+        ("guess = 2", 'order = ["row"]', "expected row, data, grid, seed in some order"),
+        ('data = ["tiny-city"]', "data = []", "data is missing"),
+        ("guess = 2", "grid = { width = [1] }", "grid.width: expected section.key"),
+        ("guess = 2", "settings = 3", "not valid TOML"),
+    ],
+)
+def test_a_wrong_suite_is_one_line_that_names_the_file_and_the_key(
+    tmp_path: Path, wrong: str, right: str, words: str
+) -> None:
+    path = suite_file(tmp_path, SUITE.replace(wrong, right))
+    with pytest.raises(InputError) as error:
+        read_suite(path)
+    assert words in str(error.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_setting_is_named_with_its_row(tmp_path: Path) -> None:
+    run = read_suite(suite_file(tmp_path, SUITE.replace("width = 4", "widht = 4"))).runs()[0]
+    with pytest.raises(InputError, match=r"suite 'tiny', row 'STID': unknown key 'model.widht'; did you mean 'width'"):
+        configuration(run)
+
+
+def test_an_unknown_suite_is_told_its_neighbour() -> None:
+    with pytest.raises(InputError, match="unknown suite 'acuracy'; did you mean 'accuracy'"):
+        find_suite("acuracy")

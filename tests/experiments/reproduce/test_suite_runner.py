@@ -1,0 +1,306 @@
+"""The runner, with its workers in this process: what is made, what is left, what is said."""
+
+import errno
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up import HARDWARE, make
+from tiny import SUITE, city, suite_file
+
+from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce import measure, runner, worker
+from f2stnet.experiments.reproduce.estimate import Estimates, parse_budget, spell
+from f2stnet.experiments.reproduce.keys import configuration
+from f2stnet.experiments.reproduce.records import Store
+from f2stnet.experiments.reproduce.runner import Ended, Plan, execute, plan
+from f2stnet.experiments.reproduce.suite import find_suite, read_suite
+
+
+class Here(Executor):
+    """A pool of one worker: this process."""
+
+    _processes = None
+
+    def submit(self, work: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*given, **named))
+        except BaseException as wrong:
+            done.set_exception(wrong)
+        return done
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_pool", lambda jobs, runs: Here())
+
+
+class Bench:
+    """A suite, a data set and a place for records."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.said = folder, list[str]()
+        self.data, self.store = [str(city(folder / "city"))], Store(folder / "results")
+        self.suite = read_suite(suite_file(folder))
+
+    def plan(self, **options: Any) -> Plan:
+        options = {"data": self.data, "device": "cpu", "scratch": self.folder / "work"} | options
+        return plan(self.suite, self.store, **options)
+
+    def run(self, budget: float | None = None, **options: Any) -> Ended:
+        return execute(self.plan(**options), budget=budget, tell=self.said.append)
+
+    def write(self, text: str) -> None:
+        self.suite = read_suite(suite_file(self.folder, text))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_a_finished_suite_runs_nothing_on_the_second_call(bench: Bench) -> None:
+    first = bench.run()
+    assert (first.made, first.failed) == (3, [])
+    second = bench.plan()
+    assert (second.done, second.todo) == (3, [])
+    assert bench.run().made == 0
+    assert list((bench.folder / "work").iterdir()) == []
+
+
+def test_a_record_holds_what_the_issue_asks_for(bench: Bench) -> None:
+    bench.run()
+    records, _ = bench.store.load()
+    one = next(record for record in records if record["config"]["run"]["model"]["name"] == "stid")
+    assert one["data"]["name"] == "tiny-city"
+    assert len(one["steps"]["mae"]) == 12
+    assert sum(group["nodes"] for group in one["groups"].values()) == 4
+    assert set(one["test"]) == {"mae", "rmse", "mape", "mae_all", "rmse_all"}
+    assert one["ended"] == "cap of 1 epochs"
+    for key in ("params", "memory_bytes", "wall_seconds"):
+        assert one[key] > 0
+    assert {"hardware", "torch", "python", "jobs"} <= set(one["machine"])
+    assert {"commit", "seed", "finished"} <= set(one)
+    assert str(bench.folder) not in str(one)  # no path of this machine
+
+
+def test_a_federated_run_has_its_clients_and_rounds(bench: Bench) -> None:
+    bench.write(
+        SUITE.replace('kind = "central"', 'kind = "federated"')
+        .replace("training = { epochs = 1 }", "federation = { rounds = 2 }, partition = { clients = 3 }")
+        .replace('model = "last-value"', 'model = "stid"\nmethod = "fedavg"')
+    )
+    assert bench.run(seeds=[0]).made == 2
+    for record in bench.store.load()[0]:
+        assert len(record["clients"]) == 3
+        assert record["fairness"]["worst_mae"] == max(one["mae"] for one in record["clients"].values())
+        assert {len(curve) for curve in record["rounds"].values()} == {2}
+        assert ("lambda" in record["rounds"]) == (record["config"]["federation"]["method"] == "ffa")
+
+
+def test_costs_are_measured_at_a_model_s_defaults_on_any_data(bench: Bench) -> None:
+    costs = SUITE.replace('kind = "central"', 'kind = "efficiency"')
+    bench.write(costs)
+    with pytest.raises(InputError, match="leave settings and recipe out"):
+        bench.plan()
+    bench.write("\n".join(line for line in costs.splitlines() if not line.startswith("settings")))
+    ended = bench.run(seeds=[0])
+    assert ended.made == 1
+    assert len(ended.failed) == 1  # a closed form has no step to measure
+    (record,) = bench.store.load()[0]
+    assert record["test"]["round_bytes"] >= 8 * record["params"]  # there and back, four bytes each
+    assert record["hardware_key"] == record["machine"]["hardware"]
+    assert bench.plan(seeds=[0]).done == 1
+
+
+def test_a_run_that_fails_is_told_and_logged_and_the_rest_goes_on(bench: Bench) -> None:
+    bench.write(SUITE.replace("width = 4", "width = 4 }, window = { input = 100000"))
+    # The window fits no part of this set: the plan says so once, for the set.
+    assert list(bench.plan().unusable) == ["tiny-city"]
+    bench.write(SUITE.replace("epochs = 1", "epochs = 1, learning_rate = 1e30"))
+    ended = bench.run()
+    assert ended.made == 1  # the closed form
+    assert len(ended.failed) == 2
+    assert all("\n" not in line for line in ended.failed)
+    log = (bench.store.root / ".failures.log").read_text(encoding="utf-8").splitlines()
+    assert len(log) == 2
+    assert "STID · tiny-city · seed 0: failed" in log[0]
+    assert not list((bench.folder / "work").iterdir())
+
+
+def test_a_set_too_short_for_its_window_is_one_line_and_the_others_run(bench: Bench) -> None:
+    short = city(bench.folder / "short", steps=20, name="short-city")
+    made = bench.plan(data=[*bench.data, str(short)])
+    assert list(made.unusable) == ["short-city"]
+    assert "too few for training, validation and test" in made.unusable["short-city"]
+    assert {one.job.run.data for one in made.todo} == {"tiny-city"}
+
+
+def test_a_corrupted_record_is_named_left_alone_and_its_run_is_not_made(bench: Bench) -> None:
+    bench.run()
+    path = next((bench.store.root / "central").iterdir())
+    path.write_text("{", encoding="utf-8")
+    made = bench.plan()
+    assert (made.done, made.todo) == (2, [])
+    assert str(path) in made.refused[0]
+    assert path.read_text(encoding="utf-8") == "{"
+    path.unlink()
+    assert bench.run().made == 1
+
+
+def test_a_full_disk_stops_the_suite_with_its_reason_and_loses_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, written = Store.write, list[str]()
+
+    def fill_up(self: Store, record: dict[str, Any]) -> Path:
+        if written:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(record["key"])
+        return write(self, record)
+
+    monkeypatch.setattr(Store, "write", fill_up)
+    ended = bench.run()
+    assert "No space left" in ended.full
+    assert ended.failed == []
+    monkeypatch.setattr(Store, "write", write)
+    assert [record["key"] for record in bench.store.load()[0]] == written
+    assert bench.run().made == 2
+
+
+@pytest.mark.parametrize(
+    "wrong", [OSError(errno.EDQUOT, "quota"), RuntimeError("I/O error: No space left on device (os error 28)")]
+)
+def test_every_way_of_saying_that_the_disk_is_full_is_understood(wrong: Exception) -> None:
+    assert worker.is_full(wrong)
+    assert not worker.is_full(ValueError("diverged"))
+
+
+def test_a_run_that_was_cut_off_is_taken_up_where_it_was(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write(SUITE.replace("epochs = 1", "epochs = 3"))
+    plain = bench.run(seeds=[0])
+    assert plain.made == 2
+    whole = {record["key"]: record for record in bench.store.load()[0]}
+    again = Bench(bench.folder / "again")
+    again.write(SUITE.replace("epochs = 1", "epochs = 3"))
+    fit = measure.fit
+
+    def die_after_one(*given: Any, **named: Any) -> Any:
+        def listen(event: str, facts: dict[str, Any]) -> None:
+            if event == "epoch":
+                raise OSError(errno.ENOSPC, "stop here")
+
+        return fit(*given, **named, listen=listen)
+
+    monkeypatch.setattr(measure, "fit", die_after_one)
+    assert again.run(seeds=[0]).full
+    monkeypatch.setattr(measure, "fit", fit)
+    assert again.run(seeds=[0]).made == 2
+    found = {record["key"]: record for record in again.store.load()[0]}
+    assert set(found) == set(whole)
+    trained = next(record for record in found.values() if record["params"])
+    assert trained["cut_off"]
+    assert trained["test"] == whole[trained["key"]]["test"]
+
+
+def test_what_another_process_has_is_left_to_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = bench.plan().todo[0].job
+    with bench.store.claim(first.key):
+        ended = bench.run()
+    assert (ended.busy, ended.made) == (1, 2)
+    # Made by another between plan and turn:
+    made = bench.plan()
+    assert bench.run().made == 1
+    assert execute(made, tell=bench.said.append).made == 0
+    assert "another process has made it" in bench.said[-1]
+
+
+def test_a_worker_that_is_killed_costs_its_run_and_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def killed_at_first(job: worker.Job) -> worker.Outcome:
+        calls.append(job)
+        if len(calls) == 1:
+            raise BrokenProcessPool
+        return worker.work(job)
+
+    monkeypatch.setattr(runner, "work", killed_at_first)
+    ended = bench.run()
+    assert ended.failed == ["STID · tiny-city · seed 0: failed: its process was killed"]
+    assert ended.made == 2
+
+
+def test_ctrl_c_ends_in_a_state_that_the_next_call_goes_on_from(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def interrupted(job: worker.Job) -> worker.Outcome:
+        calls.append(job)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return worker.work(job)
+
+    monkeypatch.setattr(runner, "work", interrupted)
+    assert bench.run().interrupted
+    monkeypatch.setattr(runner, "work", worker.work)
+    assert len(bench.store.load()[0]) == 1
+    assert bench.run().made == 2
+
+
+def test_a_budget_begins_no_run_that_would_not_fit_and_takes_others_that_do(bench: Bench) -> None:
+    bench.write(SUITE.replace('model = "last-value"', 'model = "last-value"\nguess = 0.5'))
+    ended = bench.run(budget=1.0)  # the first two are guessed at two seconds
+    assert (ended.made, ended.left) == (1, 2)
+    assert bench.run(budget=60.0).made == 2
+
+
+def test_estimates_come_from_the_nearest_kin_on_this_hardware() -> None:
+    runs = find_suite("federated").runs(["pems08-part"], [0])
+    run = next(run for run in runs if run.method == "moon")
+    config = configuration(run)
+    estimates = Estimates([], HARDWARE)
+    assert estimates.seconds(run, config) == (run.guess, False)
+    slow = make(next(run for run in runs if run.method == "fedavg")) | {"wall_seconds": 600.0}
+    slow["config"]["federation"]["federation"]["rounds"] = 120  # ten seconds in two rounds
+    assert Estimates([slow], HARDWARE).seconds(run, config) == (300.0, True)  # same model, other method
+    own = make(run) | {"wall_seconds": 42.0}
+    assert Estimates([slow, own], HARDWARE).seconds(run, config) == (42.0, True)
+    assert Estimates([own], "another machine").seconds(run, config)[1] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("20m", 1200), ("90s", 90), ("1h30m", 5400), ("5", 300), ("1.5 h", 5400)]
+)
+def test_budgets_are_read(text: str, seconds: float) -> None:
+    assert parse_budget(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "20x", "-5m", "0s"])
+def test_a_budget_that_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="--budget"):
+        parse_budget(text)
+
+
+def test_times_are_spelt_for_people() -> None:
+    assert [spell(value) for value in (5, 600, 9000)] == ["5 s", "10 min", "2 h 30 min"]
+
+
+def test_data_that_is_not_here_is_listed_with_how_to_get_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write(SUITE.replace('"tiny-city"', '"tiny-city", "pems04", "knowair", "nobody-has-it"'))
+    monkeypatch.chdir(bench.folder)
+    monkeypatch.setenv("F2STNET_DATA", str(bench.folder))
+    made = bench.plan(data=None)
+    assert made.missing["pems04"] == "f2stnet data get pems04"
+    assert "KnowAir.npy" in made.missing["knowair"]
+    assert "--data" in made.missing["nobody-has-it"]
+    assert len(made.todo) == 3  # the set whose folder lies under $F2STNET_DATA
+
+
+def test_two_sets_of_one_name_and_a_path_that_leads_nowhere_are_refused(bench: Bench) -> None:
+    with pytest.raises(InputError, match="give one of them"):
+        bench.plan(data=[*bench.data, str(city(bench.folder / "twin"))])
+    with pytest.raises(InputError, match="neither a known data set nor a file"):
+        bench.plan(data=["nowhere.toml"])

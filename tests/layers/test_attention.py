@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from f2stnet.layers import attention
-from f2stnet.layers.attention import AttentionBlock, SelfAttention, attend
+from f2stnet.layers.attention import AttentionBlock, SelfAttention, attend, attend_in_heads
 
 
 def test_it_is_the_softmax_of_scaled_products() -> None:
@@ -83,6 +83,16 @@ def test_the_plain_and_the_fused_form_agree(monkeypatch: pytest.MonkeyPatch, bia
     monkeypatch.setattr(attention, "FUSED_UP_TO", 0)
     torch.testing.assert_close(attend(q, k, v, allowed), fused, rtol=1e-5, atol=1e-6)
     assert fused.shape == q.shape
+
+
+def test_each_head_sees_its_share_of_the_width_where_allowed() -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 2, 3, 5, 8)
+    allowed = torch.rand(5, 5).lt(0.5) | torch.eye(5, dtype=torch.bool)
+    scores = torch.einsum("brlhd,brmhd->brhlm", q.unflatten(-1, (2, 4)), k.unflatten(-1, (2, 4))) / 2
+    weights = scores.masked_fill(~allowed, -torch.inf).softmax(dim=-1)
+    expected = torch.einsum("brhlm,brmhd->brlhd", weights, v.unflatten(-1, (2, 4))).flatten(-2)
+    torch.testing.assert_close(attend_in_heads(q, k, v, 2, allowed), expected)
 
 
 def test_a_width_that_the_heads_cannot_share_is_refused() -> None:

@@ -131,7 +131,7 @@ def test_without_sharing_a_state_of_one_is_demanded() -> None:
 def test_chunks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     u, delta, a, b, c, skip = draw(4, 5, 4, 3, 4, 2)
     whole = last_output(u, delta, a, b, c[:, -1], skip)
-    monkeypatch.setattr("f2stnet.layers.state_space.torch_forms.CACHED", 1)
+    monkeypatch.setattr("f2stnet.layers.state_space.torch_pieces.CACHED", 1)
     torch.testing.assert_close(last_output(u, delta, a, b, c[:, -1], skip), whole, rtol=0, atol=0)
 
 

@@ -4,6 +4,7 @@ The Triton kernels run here too, without a GPU, in Triton's interpreter, which h
 first imported; with a GPU they run as they are.
 """
 
+import math
 from importlib.util import find_spec
 
 import pytest
@@ -20,10 +21,13 @@ from f2stnet.layers.state_space import (
     last_output,
     reference,
     scan,
+    torch_every,
     torch_forms,
+    torch_last,
     using,
 )
 from f2stnet.layers.state_space.choice import checked
+from f2stnet.layers.state_space.torch_pieces import forgotten
 
 WITHOUT_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="the kernels run as they are on this machine")
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="needs the package triton")
@@ -167,8 +171,8 @@ def test_limit_at_a_equal_zero(form: str, device: str) -> None:
 def test_blocks_of_steps_do_not_change_the_answer(
     form: str, device: str, every: bool, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_forms, "BLOCK", block)
-    monkeypatch.setattr(torch_forms, "SHORT", block)
+    monkeypatch.setattr(torch_last, "BLOCK", block)
+    monkeypatch.setattr(torch_every, "SHORT", block)
     if form == "triton":
         from f2stnet.layers.state_space import triton_forms
 
@@ -250,6 +254,26 @@ def test_a_long_past_costs_no_accuracy(scale: float) -> None:
         (torch_forms.every_output(*inputs), expected, size),
     ):
         assert (mine.double() - theirs).norm() < 1e-5 * terms.norm()
+
+
+def test_long_steps_need_no_exact_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Just above LONG_STEP the short form of backward gives what the exact one gives."""
+    inputs = [x.float() for x in draw(12, 2, 12, 20, 8, 4)]
+    inputs[1] = 0.06 * (0.5 + torch.rand(inputs[1].shape, generator=torch.Generator().manual_seed(0)))
+    inputs[2] = -torch.ones(8, 4)
+    upstream = torch.randn_like(inputs[0])
+    short = outputs_and_gradients("torch", False, inputs, upstream)
+    monkeypatch.setattr(torch_last, "LONG_STEP", math.inf)
+    exact = outputs_and_gradients("torch", False, inputs, upstream)
+    assert not torch.equal(short[1], exact[1])
+    for mine, theirs in zip(short, exact, strict=True):
+        assert (mine - theirs).norm() < 3e-5 * theirs.norm()  # of A the terms cancel: 1e-5 is left, less of the others
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_counts_as_forgotten_is_nothing_beside_one_and_still_a_normal_number(dtype: torch.dtype) -> None:
+    least = torch.exp(torch.tensor(forgotten(dtype), dtype=dtype))
+    assert torch.finfo(dtype).tiny * 1e6 < least < torch.finfo(dtype).eps ** 2
 
 
 @pytest.mark.parametrize("every", [False, True])

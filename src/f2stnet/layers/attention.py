@@ -28,11 +28,19 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B L D"], allowed: Allowed = None) -> Float[Tensor, "*B L D"]:
         """`allowed`: which places may look at which, or numbers that are added to the scores."""
-        q, k, v = (self._split(project(x)) for project in (self.query, self.key, self.value))
-        return self.out(attend(q, k, v, allowed).transpose(-3, -2).flatten(-2))
+        return self.out(attend_in_heads(self.query(x), self.key(x), self.value(x), self.heads, allowed))
 
-    def _split(self, x: Float[Tensor, "*B L D"]) -> Float[Tensor, "*B heads L d"]:
-        return x.unflatten(-1, (self.heads, -1)).transpose(-3, -2)
+
+def attend_in_heads(
+    query: Float[Tensor, "*B L D"],
+    key: Float[Tensor, "*B M D"],
+    value: Float[Tensor, "*B M D"],
+    heads: int,
+    allowed: Allowed = None,
+) -> Float[Tensor, "*B L D"]:
+    """Each head attends with its own share of the width."""
+    q, k, v = (x.unflatten(-1, (heads, -1)).transpose(-3, -2) for x in (query, key, value))
+    return attend(q, k, v, allowed).transpose(-3, -2).flatten(-2)
 
 
 def attend(

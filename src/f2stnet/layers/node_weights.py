@@ -1,5 +1,6 @@
 """Linear maps of their own for each node, out of a few shared ones (AGCRN; Bai et al., NeurIPS 2020)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -20,12 +21,15 @@ class NodeMaps(NamedTuple):
 class NodeWeights(nn.Module):
     """W_n = Σ_e E_ne W_e and b_n = Σ_e E_ne b_e: node n mixes the E shared maps by its embedding."""
 
-    def __init__(self, embedding: int, inputs: int, outputs: int) -> None:
+    def __init__(
+        self, embedding: int, inputs: int, outputs: int, start: Callable[[Tensor], object] = nn.init.xavier_uniform_
+    ) -> None:
+        """`start` fills the shared weights, then the shared biases."""
         super().__init__()
         self.weight = nn.Parameter(torch.empty(embedding, inputs, outputs))
         self.bias = nn.Parameter(torch.empty(embedding, outputs))
-        nn.init.xavier_uniform_(self.weight)
-        nn.init.xavier_uniform_(self.bias)
+        start(self.weight)
+        start(self.bias)
 
     def forward(self, nodes: Float[Tensor, "N E"]) -> NodeMaps:
         return NodeMaps(torch.einsum("ne,epo->npo", nodes, self.weight), nodes @ self.bias)

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-FUSED_ROWS = 65_535  # the fused attention kernels know one batch axis, and on a GPU it may be no longer
+from f2stnet.layers.attention import attend_in_heads
 
 
 class ThreeWayAttention(nn.Module):
@@ -36,12 +36,12 @@ class ThreeWayAttention(nn.Module):
             near = near + delay(recent[..., channel, :], shapes[channel], linear)
         mixed = []
         if self.heads[0]:
-            mixed.append(attend(queries[0], near, values[0], self.heads[0], geographic))
+            mixed.append(attend_in_heads(queries[0], near, values[0], self.heads[0], geographic))
         if self.heads[1]:
-            mixed.append(attend(queries[1], keys[1], values[1], self.heads[1], semantic))
+            mixed.append(attend_in_heads(queries[1], keys[1], values[1], self.heads[1], semantic))
         if self.heads[2]:
             q, k, v = (each[2].transpose(1, 2) for each in (queries, keys, values))
-            mixed.append(attend(q, k, v, self.heads[2]).transpose(1, 2))
+            mixed.append(attend_in_heads(q, k, v, self.heads[2]).transpose(1, 2))
         return self.out(torch.cat(mixed, dim=-1))
 
 
@@ -68,18 +68,3 @@ class DelayedShape(nn.Module):
         weight, bias = onto_known @ embed.weight, onto_known @ embed.bias + key @ self.query.bias
         scores = functional.linear(recent, weight * self.scale, bias * self.scale)
         return torch.softmax(scores, dim=-1) @ value
-
-
-def attend(
-    query: Float[Tensor, "B R L G"],
-    key: Float[Tensor, "B R L G"],
-    value: Float[Tensor, "B R L G"],
-    heads: int,
-    allowed: Bool[Tensor, "L L"] | None = None,
-) -> Float[Tensor, "B R L G"]:
-    """softmax(Q Kᵀ / √d) V over the last axis but one, where `allowed`."""
-    q, k, v = (each.unflatten(-1, (heads, -1)).transpose(2, 3) for each in (query, key, value))
-    if q.shape[0] * q.shape[1] <= FUSED_ROWS:
-        q, k, v = (each.flatten(0, 1) for each in (q, k, v))
-    mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
-    return mixed.transpose(-3, -2).reshape(query.shape)

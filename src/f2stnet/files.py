@@ -31,6 +31,10 @@ def write_text(path: Path, text: str) -> None:
     write_atomically(path, lambda target: target.write_text(text, encoding="utf-8"))
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    write_atomically(path, lambda target: target.write_bytes(content))
+
+
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 

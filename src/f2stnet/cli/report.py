@@ -15,7 +15,7 @@ def report(
         Path, typer.Option(help="RESULTS.md is written here, the rest to report/ in it.", metavar="DIR")
     ] = Path(),
 ) -> None:
-    """Render all records: RESULTS.md, CSV and LaTeX tables, SVG figures, and a page.
+    """Render all records: RESULTS.md, CSV and LaTeX tables, SVG and PNG figures, and a page.
 
     Example: f2stnet report --results results --out .
     """
@@ -28,5 +28,7 @@ def report(
         console.err.print(f"left out: {line}", soft_wrap=True, markup=False)
     console.out.print(f"{written.records} records, {written.tables} tables, {written.figures} figures", soft_wrap=True)
     console.out.print(f"{written.results}\n{written.page}", soft_wrap=True)
+    if written.no_png:
+        console.err.print(written.no_png, soft_wrap=True, markup=False)
     if written.refused:
         raise typer.Exit(1)

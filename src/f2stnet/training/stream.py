@@ -24,7 +24,7 @@ from torch import Tensor
 from f2stnet.calendar import calendar
 from f2stnet.data.windows import Earlier, Inputs, Windows, season
 from f2stnet.errors import InputError
-from f2stnet.files import existing, write_atomically
+from f2stnet.files import existing, write_bytes
 from f2stnet.series import observe
 from f2stnet.training.run import Run
 
@@ -158,8 +158,7 @@ class Stream:
         return stream
 
     def save(self, path: Path | str) -> None:
-        stored = self.to_bytes()
-        write_atomically(Path(path), lambda target: target.write_bytes(stored))
+        write_bytes(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, run: Run, path: Path | str) -> "Stream":

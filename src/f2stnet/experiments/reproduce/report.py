@@ -3,9 +3,7 @@
 RESULTS.md               tables in Markdown
 report/index.html        the page
 report/tables/*.csv      a line a cell; *.tex for booktabs
-report/figures/*.svg
-
-PNG is not written: nothing this package depends on draws it. A browser makes one of any SVG.
+report/figures/*.svg     and *.png, where png.py can make them
 """
 
 from collections.abc import Sequence
@@ -14,12 +12,13 @@ from pathlib import Path
 
 from f2stnet.experiments.reproduce.gather import gather
 from f2stnet.experiments.reproduce.latex import latex
+from f2stnet.experiments.reproduce.png import rasteriser
 from f2stnet.experiments.reproduce.results_file import results_markdown
 from f2stnet.experiments.reproduce.results_page import results_page
 from f2stnet.experiments.reproduce.sheet import sheet
 from f2stnet.experiments.reproduce.suite import Suite
 from f2stnet.experiments.reproduce.svg import svg
-from f2stnet.files import write_text
+from f2stnet.files import write_bytes, write_text
 
 
 @dataclass
@@ -30,6 +29,7 @@ class Written:
     tables: int
     figures: int
     refused: list[str]
+    no_png: str  # why there are none
 
 
 def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> Written:
@@ -43,10 +43,14 @@ def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> W
     for table in tables:
         write_text(folder / "tables" / f"{table.key}.csv", sheet(table))
         write_text(folder / "tables" / f"{table.key}.tex", latex(table))
+    rasterise, no_png = rasteriser()
     for figure in figures:
-        write_text(folder / "figures" / f"{figure.key}.svg", svg(figure))
+        drawn = svg(figure)
+        write_text(folder / "figures" / f"{figure.key}.svg", drawn)
+        if rasterise is not None:
+            write_bytes(folder / "figures" / f"{figure.key}.png", rasterise(drawn))
     results_page(found).write(folder / "index.html")
     write_text(out / "RESULTS.md", results_markdown(found))
     return Written(
-        out / "RESULTS.md", folder / "index.html", len(found.records), len(tables), len(figures), found.refused
+        out / "RESULTS.md", folder / "index.html", len(found.records), len(tables), len(figures), found.refused, no_png
     )  # fmt: skip

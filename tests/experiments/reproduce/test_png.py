@@ -1,0 +1,34 @@
+"""PNG of the SVG figures."""
+
+import builtins
+from typing import Any
+
+import pytest
+
+from f2stnet.experiments.reproduce.figures import Figure, Series
+from f2stnet.experiments.reproduce.png import rasteriser
+from f2stnet.experiments.reproduce.svg import svg
+
+
+def test_a_figure_becomes_a_png_of_twice_its_size() -> None:
+    rasterise, why_not = rasteriser()
+    if rasterise is None:
+        pytest.skip(why_not)
+    figure = Figure("k", "Errors", "", "bars", "", "RMSE", [Series("RMSE", ["a", "b"], [1.0, 2.0], [None, None])])
+    drawn = rasterise(svg(figure))
+    assert drawn.startswith(b"\x89PNG")
+    assert int.from_bytes(drawn[16:20], "big") == 2 * 680
+
+
+def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "resvg_py":
+            raise ImportError(name)
+        return found(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    rasterise, why_not = rasteriser()
+    assert rasterise is None
+    assert "f2stnet[png]" in why_not

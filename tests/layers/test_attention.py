@@ -1,9 +1,10 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from f2stnet.layers import attention
-from f2stnet.layers.attention import AttentionBlock, SelfAttention, attend, attend_in_heads
+from f2stnet.layers.attention import AttentionBlock, SelfAttention, _widened, attend, attend_in_heads
 
 
 def test_it_is_the_softmax_of_scaled_products() -> None:
@@ -98,3 +99,17 @@ def test_each_head_sees_its_share_of_the_width_where_allowed() -> None:
 def test_a_width_that_the_heads_cannot_share_is_refused() -> None:
     with pytest.raises(ValueError, match="not a multiple of 3"):
         SelfAttention(8, 3)
+
+
+@pytest.mark.parametrize("width", [3, 8, 38])
+def test_widened_heads_give_the_same_answer_and_gradients(width: int) -> None:
+    torch.manual_seed(0)
+    found = []
+    for form in (_widened, functional.scaled_dot_product_attention):
+        torch.manual_seed(1)
+        q, k, v = (torch.randn(2, 4, 5, width, dtype=torch.float64, requires_grad=True) for _ in range(3))
+        mixed = form(q, k, v, torch.ones(5, 5).tril().bool())
+        assert mixed.shape == q.shape
+        found.append((mixed, *torch.autograd.grad(mixed.square().sum(), (q, k, v))))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

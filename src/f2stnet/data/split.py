@@ -20,9 +20,9 @@ Origins = Int[np.ndarray, "W"]
 class WindowConfig:
     input: int = 12  # T, steps read
     horizon: int = 12  # H, steps forecast
-    days: int = 0  # M, earlier days whose values at the hours of the horizon are read too; weeks for daily data
     parts: tuple[float, ...] = (0.6, 0.2, 0.2)  # shares of training, validation, test, in time order
     purge: bool = False  # drop windows whose labels reach into the next part
+    days: int = 0  # M, earlier days whose values at the hours of the horizon are read too; weeks for daily data
 
     def __post_init__(self) -> None:
         require(self.input >= 1, f"input = {self.input}: expected at least 1 step")

@@ -84,6 +84,17 @@ def test_a_persons_own_csv_from_training_to_forecast(table: Path, tmp_path: Path
     )
 
 
+def test_a_forecast_says_when_its_data_is_too_short_for_earlier_days(table: Path, tmp_path: Path) -> None:
+    own = ("--data", table, "--graph", table.parent / "roads.csv", *SMALL, "--set", "window.days=3")
+    call("train", *own, "--out", tmp_path / "run")
+    pd.read_csv(table).tail(100).to_csv(tmp_path / "recent.csv", index=False)
+    result = CliRunner().invoke(app, ["forecast", str(tmp_path / "run"), "--input", str(tmp_path / "recent.csv")])
+    assert result.exit_code == 0
+    assert "looks at 3 earlier days, the data has 1 of them" in result.stderr
+    whole = CliRunner().invoke(app, ["forecast", str(tmp_path / "run")])
+    assert "earlier days" not in whole.stderr
+
+
 def _text(folder: Path, content: str) -> Path:
     (folder / "printed.csv").write_text(content)
     return folder / "printed.csv"

@@ -39,6 +39,9 @@ def forecast(
         series = own_series(folder, run.config.data, "name one with --input")
     for note in series.notes:
         console.err.print(f"note: {note}", soft_wrap=True)
+    days, there = run.config.window.days, run.days_within(series)
+    if there < days:
+        console.err.print(f"note: this run looks at {days} earlier days, the data has {there} of them", soft_wrap=True)
     table = run.forecast(series)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from torch import nn
 
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Origins
-from f2stnet.data.windows import Task, Windows
+from f2stnet.data.windows import Task, Windows, season
 from f2stnet.errors import InputError
 from f2stnet.models import make_model
 from f2stnet.series import GraphSeries
@@ -72,6 +72,11 @@ class Run:
     def prepare(self, series: GraphSeries) -> None:
         """Find in `series` what a federated run left to its holder. `predict` and `evaluate` do so by themselves."""
         self.windows(series)
+
+    def days_within(self, series: GraphSeries) -> int:
+        """How many of the earlier days that this run looks at the series reaches back to."""
+        window = self.config.window
+        return min(window.days, len(series) // season(series.slots_per_day, window.horizon))
 
     def predict(self, series: GraphSeries, origins: Origins) -> np.ndarray:
         """Forecasts in real units, [W, H, N, Y]."""

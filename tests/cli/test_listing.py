@@ -82,11 +82,18 @@ def test_the_keys_of_a_federation_and_its_partition_are_listed() -> None:
 
 
 def test_everything_is_listed_and_near_misses_are_guessed() -> None:
-    assert set(found()) == {"models", "data", "methods", "schedules"}
+    assert set(found()) == {"models", "data", "methods", "schedules", "suites"}
     with pytest.raises(InputError, match="did you mean 'fedprox'"):
         call("fedproxx")
     with pytest.raises(InputError, match="did you mean 'methods'"):
         call("method")
+
+
+def test_suites_and_the_windows_of_a_model_are_listed() -> None:
+    suites = found("suites")["suites"]
+    assert next(iter(suites)) == "accuracy"
+    assert "Table 1" in suites["accuracy"]
+    assert found("f2stnet")["window"]["days"] == 0
 
 
 def test_the_command_line_starts_and_lists_without_flower() -> None:

@@ -14,6 +14,7 @@ from f2stnet.config import build
 from f2stnet.data import formats, sources
 from f2stnet.data.split import WindowConfig
 from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce.suite import find_suite, suite_names
 from f2stnet.federated.declared import MESSAGES
 from f2stnet.federated.methods import compose, methods
 from f2stnet.federated.methods.parts import Method, Sent, names
@@ -40,18 +41,19 @@ KEYS = {
 
 def show(
     what: Annotated[
-        str | None, typer.Argument(help="models, data, methods, schedules, keys, or the name of one of them.")
+        str | None, typer.Argument(help="models, data, methods, schedules, suites, keys, or the name of one of them.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List models, data sets, federated methods and their schedules, or the keys of one of them.
+    """List models, data sets, federated methods and their schedules, suites, or the keys of one of them.
 
     Example: f2stnet list models; f2stnet list stid; f2stnet list fedprox+ffa
     """
     entries = {entry.name: entry for room in ROOMS.values() for registry in room for entry in registry.values()}
     if what and what in models:
         found = models[what]
-        _print_keys({"model": found.config, "training": TrainingConfig(**found.training)}, as_json)
+        window, training = WindowConfig(**found.window), TrainingConfig(**found.training)
+        _print_keys({"model": found.config, "window": window, "training": training}, as_json)
     elif what and all(name in methods for name in names(what)):
         made = compose(what)
         _print_keys(made.settings, as_json, sends=made)
@@ -63,13 +65,16 @@ def show(
         _print_keys(KEYS, as_json)
     elif what == "methods":
         _print_methods(as_json)
-    elif what is None or what in ROOMS:
-        _print_rooms([what] if what else list(ROOMS), as_json)
+    elif what is None or what in (*ROOMS, "suites"):
+        _print_rooms([what] if what else [*ROOMS, "suites"], as_json)
     else:
-        raise InputError(f"nothing is called {what!r}{did_you_mean(what, [*ROOMS, 'keys', *entries])}")
+        raise InputError(f"nothing is called {what!r}{did_you_mean(what, [*ROOMS, 'suites', 'keys', *entries])}")
 
 
 def _summaries(room: str) -> dict[str, str]:
+    if room == "suites":
+        found = sorted((find_suite(name) for name in suite_names()), key=lambda suite: suite.rank)
+        return {suite.name: f"{suite.title}: {suite.shows}" for suite in found}
     return {entry.name: entry.summary for registry in ROOMS[room] for entry in registry.values()}
 
 

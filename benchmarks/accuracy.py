@@ -1,4 +1,4 @@
-"""The accuracy tables of README and docs/compared.md: measure them, or print them from the records.
+"""The accuracy tables, README's among them: measure them, or print them from the records.
 
     python benchmarks/accuracy.py                                                   print the tables
     python benchmarks/accuracy.py --data A/dataset.toml B/dataset.toml --jobs 4     add missing records, then print

@@ -37,7 +37,7 @@ def reproduce(
 ) -> None:
     """Make the runs behind a table or figure of the paper; those that have a record are not made again.
 
-    Example: f2stnet reproduce accuracy --data ../data/pems08_part/dataset.toml --jobs 4 --budget 20m
+    Example: f2stnet reproduce accuracy --data synthetic --jobs 2 --budget 30s
     """
     from f2stnet.experiments.reproduce.runner import execute, plan  # brings torch
 

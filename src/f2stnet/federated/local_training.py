@@ -75,7 +75,7 @@ class Local:
         if isinstance(self.model, Prepares):
             self._look_up(client, nodes, pooled)
         self._hold(nodes)
-        if steps is not None and self.windows.days:
+        if steps is not None:
             self._hold_steps(steps)
         torch.manual_seed(int(np.random.SeedSequence([seed, t, client]).generate_state(1)[0]))
 

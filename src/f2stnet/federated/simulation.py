@@ -92,8 +92,9 @@ class Simulated:
         return Held(self.name(client), self.whole, holding.parts, holding.nodes, self.pool, steps)
 
     def _own_steps(self, holding: Holding) -> np.ndarray | None:
-        """Steps that some window of this client reads or is scored on. Under `nodes` they are all its own."""
-        if len(holding.nodes) < len(self.whole.nodes):
+        """Steps that some window of this client reads or is scored on; None where nothing is looked up beyond windows,
+        and under `nodes`, where all are its own."""
+        if not self.window.days or len(holding.nodes) < len(self.whole.nodes):
             return None
         every = np.concatenate([holding.parts.train, holding.parts.validation, holding.parts.test])
         own = np.zeros(len(self.whole), dtype=bool)

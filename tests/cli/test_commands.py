@@ -67,7 +67,8 @@ def test_evaluate_repeats_the_runs_own_figures(city_run: Path) -> None:
 
 
 def test_a_persons_own_csv_from_training_to_forecast(table: Path, tmp_path: Path) -> None:
-    call("train", "--data", table, "--graph", table.parent / "roads.csv", *SMALL, "--out", tmp_path / "run")
+    own = ("--data", table, "--graph", table.parent / "roads.csv", *SMALL)
+    call("train", *own, "--set", "window.days=0", "--out", tmp_path / "run")  # thirty rows are then all it can read
     recent = pd.read_csv(table).tail(30)
     recent.to_csv(tmp_path / "recent.csv", index=False)
     call("forecast", tmp_path / "run", "--input", tmp_path / "recent.csv", "--out", tmp_path / "forecast.csv")
@@ -93,6 +94,16 @@ def test_a_forecast_says_when_its_data_is_too_short_for_earlier_days(table: Path
     assert "looks at 3 earlier days, the data has 1 of them" in result.stderr
     whole = CliRunner().invoke(app, ["forecast", str(tmp_path / "run")])
     assert "earlier days" not in whole.stderr
+
+
+@pytest.mark.parametrize("command", [("train", "--out"), ("federate", "--clients", "2", "--out")], ids=lambda c: c[0])
+def test_earlier_days_are_refused_with_a_model_that_does_not_read_them(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"window\.days = 7: model 'stid' reads no earlier days") as wrong:
+        call(*command, tmp_path / "run", *CITY, "--model", "stid", "--set", "window.days=7")
+    assert "\n" not in str(wrong.value)
+    assert not (tmp_path / "run").exists()
 
 
 def _text(folder: Path, content: str) -> Path:

@@ -93,7 +93,8 @@ def test_suites_and_the_windows_of_a_model_are_listed() -> None:
     suites = found("suites")["suites"]
     assert next(iter(suites)) == "accuracy"
     assert "Table 1" in suites["accuracy"]
-    assert found("f2stnet")["window"]["days"] == 0
+    assert found("f2stnet")["window"]["days"] == 7
+    assert found("stid")["window"]["days"] == 0
 
 
 def test_the_command_line_starts_and_lists_without_flower() -> None:

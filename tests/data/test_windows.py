@@ -210,7 +210,6 @@ def test_earlier_days_are_the_hours_of_the_horizon_a_whole_number_of_days_before
             scaled = np.where(series.mask[at], (series.values[at] - 20) / 7, 0)
             assert earlier.values[0, place].numpy() == pytest.approx(scaled, abs=1e-6)
             assert np.array_equal(earlier.observed[0, place].numpy(), series.mask[at])
-        assert earlier.day[0].tolist() == series.calendar_at(origin - np.array([72, 48, 24])).day.tolist()
 
 
 @pytest.mark.parametrize(

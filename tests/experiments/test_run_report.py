@@ -14,7 +14,7 @@ from f2stnet.data.split import split
 from f2stnet.data.synthetic import CityConfig, city, noise_floor
 from f2stnet.errors import InputError
 from f2stnet.experiments.forecast_figures import shown_step
-from f2stnet.experiments.run_report import floor_figures, name_runs, write_report
+from f2stnet.experiments.run_report import floor_figures, name_runs, refuse_unlike, write_report
 from f2stnet.graph import from_edges
 from f2stnet.series import GraphSeries
 from f2stnet.training import Run, configure, fit
@@ -24,7 +24,7 @@ WINDOW = {"window": {"input": 6, "horizon": 4}}
 
 
 def train(series: GraphSeries, model: str, folder: Path, seed: int = 0, **sections: dict) -> Run:
-    if model == "stid":
+    if model in ("stid", "f2stnet"):
         sections = {"training": {"epochs": 2}, "model": {"width": 4}} | sections
     return fit(series, configure(model, seed, {}, WINDOW | sections), folder)
 
@@ -120,6 +120,13 @@ def test_runs_are_told_apart_by_seed_then_by_folder(tmp_path: Path) -> None:
     a, b = (train(series, "last-value", tmp_path / name, seed) for name, seed in (("a", 0), ("b", 1)))
     assert list(name_runs([a, b])) == ["last-value, seed 0", "last-value, seed 1"]
     assert list(name_runs([a, a.__class__(**{**vars(b), "config": a.config})])) == [str(a.folder), str(b.folder)]
+
+
+def test_runs_that_read_earlier_days_stand_beside_those_that_do_not(tmp_path: Path) -> None:
+    series = waves(nodes=3)
+    runs = [train(series, model, tmp_path / model) for model in ("f2stnet", "last-value")]
+    assert [run.config.window.days for run in runs] == [7, 0]
+    refuse_unlike(runs, series)
 
 
 def test_runs_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:

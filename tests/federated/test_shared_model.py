@@ -227,7 +227,7 @@ def test_where_each_client_has_its_own_scaler_a_forecast_fits_one(tmp_path: Path
     with pytest.raises(InputError, match="leaves scaler to be found"):
         Stream(run, str(series.start))
     train = split(series, replace(federation.run.window, purge=True)).train
-    windows = Windows(series, fit_scaler(series, train, 6, 3), 6, 3)
+    windows = Windows(series, fit_scaler(series, train, 6, 3), 6, 3, days=federation.run.window.days)
     got = run.predict(series, np.array([230]))
     np.testing.assert_array_equal(got, predict(run.model, windows, np.array([230])))
 

@@ -16,9 +16,12 @@ from f2stnet.federated.declared import MESSAGES
 from f2stnet.federated.engines.in_process import InProcessGrid
 from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.methods import compose, methods
+from f2stnet.federated.partition import Holding, partition
 from f2stnet.federated.settings import Federation, configure_federation
 from f2stnet.federated.simulation import Simulated, federate
+from f2stnet.series import GraphSeries
 from f2stnet.training import Run
+from f2stnet.training.evaluate import evaluate
 from f2stnet.training.folder import RunFolder
 from small import waves
 
@@ -35,6 +38,11 @@ def clients_of(federation: Federation, root: Path) -> Simulated:
     assert federation.partition is not None
     pooled = federation.compose().pooled
     return Simulated(waves(), federation.run.window, federation.partition, federation.run.seed, root, pooled)
+
+
+def holdings_of(series: GraphSeries, federation: Federation) -> list[Holding]:
+    assert federation.partition is not None
+    return partition(series, federation.run.window, federation.partition, federation.run.seed)
 
 
 def kind_for(method: str) -> str:
@@ -60,18 +68,31 @@ def test_a_federation_leaves_what_it_promises(tmp_path: Path) -> None:
 
 
 def test_global_pools_all_clients_elements(tmp_path: Path) -> None:
-    series = waves()
-    metrics = federate(series, settings(), tmp_path / "run")
+    series, federation = waves(), settings(window={"days": 0})  # a client looks up earlier days among its own alone
+    metrics = federate(series, federation, tmp_path / "run")
     run, sizes = Run.load(tmp_path / "run"), metrics["windows"]
-    from f2stnet.federated.partition import partition
-
-    federation = settings()
-    holdings = partition(series, federation.run.window, federation.partition, 0)
+    holdings = holdings_of(series, federation)
     every = np.concatenate([holding.parts.test for holding in holdings])
     assert [len(h.parts.test) for h in holdings] == [sizes[f"client {k}"]["test"] for k in range(3)]
     assert run.evaluate(series, np.sort(every)).figures()["rmse"] == pytest.approx(metrics["global"]["rmse"], rel=1e-6)
     own = run.evaluate(series, holdings[1].parts.test).figures()
     assert own["mae"] == pytest.approx(metrics["clients"]["client 1"]["mae"], rel=1e-6)
+
+
+def test_a_client_is_scored_with_the_earlier_days_that_are_its_own(tmp_path: Path) -> None:
+    series, federation = waves(), settings()
+    metrics = federate(series, federation, tmp_path / "run")
+    run, window, parts = Run.load(tmp_path / "run"), federation.run.window, holdings_of(series, federation)[1].parts
+    assert window.days == 7
+    own = np.zeros(len(series), dtype=bool)
+    for origin in (*parts.train, *parts.validation, *parts.test):
+        own[origin - window.input : origin + window.horizon] = True
+    assert not own.all()
+    windows = run.windows(series)
+    windows.hold_steps(own)
+    found = evaluate(run.model, windows, parts.test).figures()["mae"]
+    assert found == pytest.approx(metrics["clients"]["client 1"]["mae"], rel=1e-6)
+    assert found != pytest.approx(run.evaluate(series, parts.test).figures()["mae"], rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["windows", "regime", "nodes"])

@@ -1,6 +1,7 @@
 """F2STNet: the letter of the paper, the switches of the default, the size limit."""
 
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,20 +13,21 @@ from f2stnet.data.split import WindowConfig, split
 from f2stnet.data.windows import Inputs, Task, Windows
 from f2stnet.errors import InputError
 from f2stnet.graph import Graph, from_edges, from_matrix
-from f2stnet.models import count_parameters
+from f2stnet.models import count_parameters, models
 from f2stnet.models.f2stnet import F2STNet, F2STNetConfig
 from f2stnet.series import GraphSeries
 from small import waves
 
 
-def inputs_of(series: GraphSeries, count: int = 4) -> Inputs:
+def inputs_of(series: GraphSeries, days: int = 0, first: int = 0) -> Inputs:
+    """Four windows of the training part, from the one of number `first` on."""
     parts = split(series, WindowConfig(6, 4))
-    windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4)
-    return windows.inputs(torch.as_tensor(parts.train[:count]))
+    windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4, days=days)
+    return windows.inputs(torch.as_tensor(parts.train[first : first + 4]))
 
 
-def task_of(series: GraphSeries) -> Task:
-    return Task.of(series, 6, 4)
+def task_of(series: GraphSeries, days: int = 0) -> Task:
+    return Task.of(series, 6, 4, days)
 
 
 def uneven(nodes: int = 6, seed: int = 3) -> Graph:
@@ -90,11 +92,12 @@ def test_paper_variant_is_permutation_equivariant() -> None:
 @pytest.mark.parametrize("variant", ["default", "paper"])
 def test_fewer_than_1_2_million_parameters(nodes: int, channels: int, slots: int, variant: str) -> None:
     graph = from_edges(np.stack([np.arange(nodes - 1), np.arange(1, nodes)], 1), [str(i) for i in range(nodes)])
-    task = Task(12, 12, channels, tuple(range(min(channels, 2))), (), slots, graph)
+    days = models.find("f2stnet").window["days"] if variant == "default" else 0
+    task = Task(12, 12, channels, tuple(range(min(channels, 2))), (), slots, graph, days)
     assert count_parameters(F2STNet(F2STNetConfig(variant=variant), task)) < 1_200_000  # type: ignore[arg-type]
 
 
-OFF = {
+SWITCHES = {
     "spectral": False,
     "state_space": False,
     "graph": False,
@@ -102,22 +105,28 @@ OFF = {
     "window": False,
     "node": False,
     "calendar": False,
-    "learned_graph": 0,
+    "edges": 4,
+    "future": 0,
+    "learned_graph": 4,
     "blocks": 0,
 }
 
 
-@pytest.mark.parametrize("switch", OFF)
+@pytest.mark.parametrize("switch", SWITCHES)
 def test_each_switch_changes_the_model_and_leaves_a_working_one(switch: str) -> None:
     series = waves(nodes=4)
     torch.manual_seed(0)
     whole = F2STNet(F2STNetConfig(), task_of(series)).eval()
-    torch.manual_seed(0)
-    less = F2STNet(F2STNetConfig(**{switch: OFF[switch]}), task_of(series)).eval()  # type: ignore[arg-type]
-    if switch != "residual":
-        assert count_parameters(less) < count_parameters(whole)
+    other = F2STNet(F2STNetConfig(**{switch: SWITCHES[switch]}), task_of(series)).eval()  # type: ignore[arg-type]
+    own = other.state_dict()
+    shared = {name: tensor for name, tensor in whole.state_dict().items() if name in own}
+    other.load_state_dict({name: x for name, x in shared.items() if x.shape == own[name].shape}, strict=False)
+    more = count_parameters(other) - count_parameters(whole)
+    assert np.sign(more) == {"residual": 0, "learned_graph": 1}.get(switch, -1)
     with torch.no_grad():
-        assert not torch.allclose(less(inputs_of(series)), whole(inputs_of(series)))
+        found, wanted = other(inputs_of(series)), whole(inputs_of(series))
+    assert found.shape == wanted.shape
+    assert not torch.allclose(found, wanted)
 
 
 def test_the_default_variant_is_told_what_was_observed() -> None:
@@ -142,7 +151,7 @@ def test_a_switch_of_the_default_is_refused_with_the_letter() -> None:
     with pytest.raises(InputError, match="dropout is a key of the default variant"):
         F2STNetConfig(variant="paper", dropout=0.3)
     keys = {field.name for field in fields(F2STNetConfig)}
-    assert set(OFF) <= keys
+    assert set(SWITCHES) <= keys
 
 
 def test_nothing_that_reads_the_input_is_refused() -> None:
@@ -170,13 +179,21 @@ def test_the_hours_to_come_are_added_to_each_step_of_the_forecast() -> None:
 
 def test_with_earlier_days_the_forecast_follows_them_and_nothing_else_is_needed() -> None:
     series = waves(nodes=3)
-    parts = split(series, WindowConfig(6, 4))
-    windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4, days=2)
     torch.manual_seed(0)
-    model = F2STNet(F2STNetConfig(width=8, frequencies=2, blocks=1), Task.of(series, 6, 4, days=2)).eval()
-    inputs = windows.inputs(torch.as_tensor(parts.train[60:63]))
+    model = F2STNet(F2STNetConfig(width=8, frequencies=2, blocks=1), task_of(series, days=2)).eval()
+    inputs = inputs_of(series, days=2, first=60)
     assert inputs.earlier is not None
     changed = replace(inputs.earlier, values=inputs.earlier.values.index_fill(1, torch.tensor([1]), 3.0))
     assert not torch.allclose(model(inputs), model(replace(inputs, earlier=changed)))
     with pytest.raises(AssertionError, match="earlier days"):
         model(replace(inputs, earlier=None))
+
+
+@pytest.mark.parametrize("settings", [{"state_space": False}, {"variant": "paper"}], ids=str)
+def test_without_what_reads_them_earlier_days_change_nothing(settings: dict[str, Any]) -> None:
+    series = waves(nodes=3)
+    config = F2STNetConfig(width=8, frequencies=2, **settings)
+    model = F2STNet(config, task_of(series, days=7)).eval()
+    assert count_parameters(model) == count_parameters(F2STNet(config, task_of(series)))
+    inputs = inputs_of(series, days=7, first=60)
+    torch.testing.assert_close(model(inputs), model(replace(inputs, earlier=None)), rtol=0, atol=0)

@@ -197,28 +197,38 @@ def test_loss_is_measured_in_training_deviations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "plateau"])
 def test_schedules(tmp_path: Path, schedule: str) -> None:
-    run = fit(waves(), small("stid", schedule=schedule, epochs=6, plateau=1, patience=50), tmp_path / "run")
+    start = {"learning_rate": 0.1, "average": 0.0}  # so high that some epochs are no better than the one before
+    run = fit(waves(), small("stid", schedule=schedule, epochs=6, plateau=1, patience=50, **start), tmp_path / "run")
     rates = [line["learning_rate"] for line in log_of(run.folder)]
     if schedule == "constant":
-        assert rates == pytest.approx([1e-3] * 6)
+        assert rates == pytest.approx([0.1] * 6)
     elif schedule == "cosine":
-        expected = [1e-3 * 0.5 * (1 + np.cos(np.pi * e / 6)) for e in range(6)]
+        expected = [0.1 * 0.5 * (1 + np.cos(np.pi * e / 6)) for e in range(6)]
         assert rates == pytest.approx(expected)
     else:
         losses = [line["validation_loss"] for line in log_of(run.folder)]
         factor, best, expected = 1.0, np.inf, []
         for loss in losses:
-            expected.append(1e-3 * factor)
+            expected.append(0.1 * factor)
             factor, best = (factor, loss) if loss < best else (factor / 2, best)
         assert rates == pytest.approx(expected)
+        assert rates[-1] < rates[0]
 
 
 def test_bfloat16_trains_close_to_float32(tmp_path: Path) -> None:
     runs = [fit(waves(), small(precision=p), tmp_path / p) for p in ("float32", "bfloat16")]
-    wide, narrow = ([line["train_loss"] for line in log_of(run.folder)] for run in runs)
-    assert narrow[0] == pytest.approx(wide[0], rel=0.1)
-    assert narrow[-1] < 0.85 * narrow[0]
-    assert narrow != wide
+    for key in ("train_loss", "validation_loss"):
+        wide, narrow = ([line[key] for line in log_of(run.folder)] for run in runs)
+        assert narrow == pytest.approx(wide, rel=0.03)
+        assert narrow[-1] < 0.85 * narrow[0]
+        assert narrow != wide
+
+
+def test_earlier_days_that_nothing_reads_change_no_number(tmp_path: Path) -> None:
+    config = small(epochs=2)
+    less = replace(config, settings=replace(config.settings, state_space=False))
+    runs = [fit(waves(), replace(less, window=replace(less.window, days=d)), tmp_path / str(d)) for d in (7, 0)]
+    assert log_of(runs[0].folder) == log_of(runs[1].folder)
 
 
 @pytest.mark.cuda

@@ -4,7 +4,7 @@ An origin is the index of the first step that is forecast. Its window reads step
 scored on steps origin … origin + H − 1.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Int
@@ -32,6 +32,10 @@ class WindowConfig:
             len(self.parts) == 3 and min(self.parts) > 0 and abs(sum(self.parts) - 1) < 1e-9,
             f"parts = {list(self.parts)}: expected three positive shares that sum to 1",
         )
+
+    def cuts_like(self, other: "WindowConfig") -> bool:
+        """Whether both make the same windows of a series. Earlier days are read beside them."""
+        return replace(self, days=other.days) == other
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ class Earlier:
 
     values: Float[Tensor, "B M H N C"]  # scaled, 0 where not observed
     observed: Float[Tensor, "B M H N C"]  # 1 where observed
-    day: Int[Tensor, "B M"]  # kind of day, as in Inputs
 
 
 @dataclass(frozen=True)
@@ -117,11 +116,9 @@ class Windows:
         self.mean = torch.tensor(scaler.mean, dtype=torch.float32, device=self.device)
         self.deviation = torch.tensor(scaler.deviation, dtype=torch.float32, device=self.device)
         self.target_mean, self.target_deviation = self.mean[self.targets], self.deviation[self.targets]
-        self._reach = days * season(self.slots_per_day, horizon)  # steps before an origin
-        clock = series.calendar_at(np.arange(-self._reach, self.length + horizon))
-        self.slot = torch.from_numpy(clock.slot[self._reach :]).to(self.device)
-        self._every_day = torch.from_numpy(clock.day).to(self.device)  # also before the series begins
-        self.day = self._every_day[self._reach :]
+        clock = series.calendar_at(np.arange(self.length + horizon))
+        self.slot = torch.from_numpy(clock.slot).to(self.device)
+        self.day = torch.from_numpy(clock.day).to(self.device)
         self._back = torch.arange(-input_steps, 0, device=self.device)
         self._ahead = torch.arange(horizon, device=self.device)
         self._earlier = torch.arange(-days, 0, device=self.device) * season(self.slots_per_day, horizon)
@@ -190,13 +187,12 @@ class Windows:
 
     def _earlier_days(self, ahead: Int[Tensor, "B H"]) -> Earlier:
         at = ahead[:, None] + self._earlier[:, None]  # [B, M, H]
-        day = self._every_day[at[..., 0] + self._reach]
         there = at >= 0
         at = at.clamp(min=0)
         if self._own is not None:
             there = there & self._own[at]
         observed = self.mask[at] & there[..., None, None]
-        return Earlier(torch.where(observed, self.scale(self.raw[at]), 0.0), observed.float(), day)
+        return Earlier(torch.where(observed, self.scale(self.raw[at]), 0.0), observed.float())
 
     def _known(self, ahead: Int[Tensor, "B H"]) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:
         if not len(self.known):

@@ -36,7 +36,7 @@ def load_alike(folders: Sequence[Path]) -> dict[str, FederatedRun]:
     for run in runs[1:]:
         if RunFolder(run.folder).template()[2] != digest:
             raise InputError(f"{run.folder}: was trained on other data than {first.folder}")
-        if run.federation.run.window != first.federation.run.window:
+        if not run.federation.run.window.cuts_like(first.federation.run.window):
             raise InputError(f"{run.folder}: cuts other windows than {first.folder}; they cannot share a page")
         if _clients(run) != _clients(first):
             raise InputError(f"{run.folder}: its clients hold other data than those of {first.folder}")

@@ -80,7 +80,7 @@ def refuse_unlike(runs: Sequence[Run], series: GraphSeries) -> None:
         run.refuse_other(series)
         if RunFolder(run.folder).template()[2] != series.digest:
             raise InputError(f"{run.folder}: was trained on other data than {series.name!r} is now")
-        if run.config.window != runs[0].config.window:
+        if not run.config.window.cuts_like(runs[0].config.window):
             raise InputError(f"{run.folder}: cuts other windows than {runs[0].folder}; they cannot share a report")
 
 

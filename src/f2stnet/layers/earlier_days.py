@@ -1,41 +1,28 @@
 """The hours to be forecast, as they were on earlier days: a second time axis whose steps are whole days.
 
-    e_m = W [x_m ‖ observed_m] + P[kind of day m, kind of day now]        one token a day: H steps of all channels
+    e_m = W [x_m ‖ observed_m]        one token a day: H steps of all channels
     o   = SSM(e_1 … e_M)_M
 
-The state space weighs and forgets days as it does steps. What it may go by is in the token: a Sunday says little about
-a Monday, so each pair of kinds of day has a vector of its own.
+The state space weighs and forgets days as it does steps. It is not told which days of the week they were: with a few
+weeks of training it would learn single days by heart (docs/research-log.md, s6).
 """
 
-from typing import ClassVar
-
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from f2stnet.calendar import DAY_KINDS
 from f2stnet.layers.state_space import Implementation, SelectiveStateSpace
 
 
 class EarlierDays(nn.Module):
-    table_rows: ClassVar = ("pair.weight",)
-
     def __init__(
         self, horizon: int, channels: int, width: int, state: int, implementation: Implementation = "auto"
     ) -> None:
         super().__init__()
         self.enter = nn.Linear(2 * horizon * channels, width)
-        self.pair = nn.Embedding(DAY_KINDS * DAY_KINDS, width)
         self.over_days = SelectiveStateSpace(width, state, implementation=implementation)
-        nn.init.xavier_uniform_(self.pair.weight)
 
     def forward(
-        self,
-        values: Float[Tensor, "B M H N C"],
-        observed: Float[Tensor, "B M H N C"],
-        day: Int[Tensor, "B M"],
-        today: Int[Tensor, "B"],
+        self, values: Float[Tensor, "B M H N C"], observed: Float[Tensor, "B M H N C"]
     ) -> Float[Tensor, "B N D"]:
-        tokens = self.enter(torch.cat([values, observed], dim=-1).transpose(2, 3).flatten(3))
-        pair = self.pair(day * DAY_KINDS + today[:, None])
-        return self.over_days(tokens + pair[:, :, None])
+        return self.over_days(self.enter(torch.cat([values, observed], dim=-1).transpose(2, 3).flatten(3)))

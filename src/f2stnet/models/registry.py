@@ -7,8 +7,10 @@ buffers; the class attribute `from_data` names those that a federation must not 
 
 A trained model's last layer is called `head`, and what the head reads, [B, N, W], is the model's representation:
 some federated methods compare representations. A model that decodes step by step may have a method `decode`
-(`training.lesson.Samples`) for scheduled sampling. `models.register(…, published={"training": {…}, "model": {…}})`
-holds the recipe of the model's paper; `--recipe published` takes it.
+(`training.lesson.Samples`) for scheduled sampling. A model that reads `inputs.earlier` is registered with the number
+of days it reads by default, `window={"days": …}`; with the others `window.days` is refused.
+`models.register(…, published={"training": {…}, "model": {…}})` holds the recipe of the model's paper;
+`--recipe published` takes it.
 """
 
 from typing import Protocol, runtime_checkable

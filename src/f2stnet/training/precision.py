@@ -8,9 +8,12 @@ import torch
 
 @contextmanager
 def working_precision(name: str, device: torch.device) -> Iterator[None]:
-    """`auto` is float32 on a CPU and TF32 matrix products on a GPU; `bfloat16` is autocast."""
+    """`auto` is float32 on a CPU and TF32 matrix products on a GPU; `bfloat16` is autocast.
+
+    Autocast keeps no narrow copies of the weights: a whole epoch runs inside, and they would be those of its start.
+    """
     if name == "bfloat16":
-        with torch.autocast(device.type, dtype=torch.bfloat16):
+        with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False):
             yield
         return
     before = torch.get_float32_matmul_precision()

@@ -14,22 +14,25 @@ from f2stnet.registry import did_you_mean
 
 Loss = Literal["mae", "mse", "huber"]
 Recipe = Literal["common", "published"]
+# Where a paper is silent, its recipe has none of what the common one adds.
+PLAIN = {"optimiser": "adam", "weight_decay": 0.0, "average": 0.0}
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     epochs: int = 100  # at most
     batch: int = 64
-    optimiser: Literal["adam", "adamw"] = "adam"
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
+    optimiser: Literal["adam", "adamw"] = "adamw"
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.3
+    average: float = 0.99  # decay of the averaged weights that are validated and kept, 0: none. Not in federations
     loss: Loss = "mae"
     loss_units: Literal["deviations", "real"] = "deviations"  # of the error that the loss sees
     huber_delta: float = 1.0  # in these units
     curriculum: float = 0.0  # epochs until the loss counts one more step of the horizon; 0: all of it from the start
     sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
-    patience: int = 15  # epochs without a better validation loss before stopping
-    schedule: Literal["constant", "cosine", "plateau", "steps"] = "plateau"
+    patience: int = 20  # epochs without a better validation loss before stopping
+    schedule: Literal["constant", "cosine", "plateau", "steps"] = "cosine"
     plateau: int = 5  # epochs without a better validation loss before the rate is halved
     milestones: tuple[int, ...] = ()  # epochs after which `steps` multiplies the rate …
     factor: float = 0.1  # … by this
@@ -45,6 +48,7 @@ class TrainingConfig:
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
         for key in ("learning_rate", "huber_delta", "factor"):
             require(getattr(self, key) > 0, f"{key} = {getattr(self, key)}: expected a positive number")
+        require(0 <= self.average < 1, f"average = {self.average}: expected 0 or more and below 1")
         for key in ("weight_decay", "clip", "curriculum", "sampling", "warmup"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
 
@@ -90,6 +94,7 @@ class RunConfig:
         sections = {key: dict(value) for key, value in table.items() if isinstance(value, Mapping)}
         sections.pop("data")
         sections["model"].pop("name")
+        sections.setdefault("training", {}).setdefault("average", 0.0)  # a run from before weights were averaged
         # Everything is written out in a run's config, so the recipe is only a name there.
         return replace(
             configure(name, int(table.get("seed", 0)), source, sections), recipe=table.get("recipe", "common")
@@ -115,18 +120,21 @@ def configure(
         if entry.published is None:
             raise InputError(f"model {model!r} has no published recipe; leave --recipe out")
         for name, keys in entry.published.items():
-            given[name] = keys | given.get(name, {})
+            given[name] = (PLAIN if name == "training" else {}) | keys | given.get(name, {})
     for section in given:
         if section not in ("window", "model", "training"):
             raise InputError(
                 f"unknown section {section!r}{did_you_mean(section, ('data', 'window', 'model', 'training'))}"
             )
+    window = build(WindowConfig(**entry.window), given.get("window", {}), "window")
+    if window.days and not entry.window.get("days"):
+        raise InputError(f"window.days = {window.days}: model {model!r} reads no earlier days; leave it out")
     return RunConfig(
         model=model,
         settings=build(entry.config, given.get("model", {}), "model"),
         seed=seed,
         data=dict(data or {}),
-        window=build(WindowConfig(**entry.window), given.get("window", {}), "window"),
+        window=window,
         training=build(TrainingConfig(**entry.training), given.get("training", {}), "training"),
         recipe=recipe,
     )

@@ -219,13 +219,10 @@ class Stream:
 
     def _earlier(self) -> Earlier:
         """As Windows looks it up: what was never pushed was never observed."""
-        like, step = self.run.template, np.timedelta64(self.run.template.step, "s")
-        assert self.next is not None
         back = np.arange(-self.days, 0) * self.season
-        clock = calendar(self.next + back * step, like.step, like.zone, like.holidays)
         rows = torch.from_numpy(back[:, None] + np.arange(self.horizon)).to(self.run.device)  # from the end
         values, observed = self._scaled(rows)
-        return Earlier(values[None], observed[None], torch.from_numpy(clock.day).to(self.run.device)[None])
+        return Earlier(values[None], observed[None])
 
     def _known(self, known: np.ndarray | None) -> tuple[Tensor, Tensor]:
         like, places = self.run.template, self._scaling.known

@@ -1,4 +1,4 @@
-"""One model being trained: Adam, the best validation checkpoint, early stop.
+"""One model being trained: Adam, averaged weights, the best validation checkpoint, early stop.
 
 All randomness of an epoch comes from (seed, epoch), so a run that was killed and resumed ends with the numbers of
 one that was not.
@@ -6,6 +6,7 @@ one that was not.
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from f2stnet.data.split import Parts
 from f2stnet.data.windows import Inputs, Labels, Windows
 from f2stnet.errors import InputError
+from f2stnet.training.average import Average, running_statistics
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.evaluate import Forecaster, validation_loss
 from f2stnet.training.folder import Progress, RunFolder
@@ -42,6 +44,9 @@ class Trainer:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.progress = Progress()
         self.optimiser = adam(self.parameters, config, windows.device)
+        self.average: Average | None = None
+        if config.average and self.parameters:
+            self.average = Average([*self.parameters, *running_statistics(model)], config.average)
         self.total = torch.zeros(2, dtype=torch.float64, device=windows.device)  # loss and labels of the epoch
         self.captured: CapturedStep | None = None
         self.compiled: Callable[[Inputs], Tensor] | None = None
@@ -56,7 +61,8 @@ class Trainer:
             rate = self._set_rate(epoch)
             with working_precision(self.config.precision, self.windows.device):
                 train_loss = self.epoch(epoch, listen)
-                loss, mae = validation_loss(self.forecaster, self.validation, self.config)
+                with self._averaged():
+                    loss, mae = validation_loss(self.forecaster, self.validation, self.config)
             if not np.isfinite(train_loss) or not np.isfinite(loss):
                 raise InputError(
                     f"epoch {epoch}: the loss is {train_loss if not np.isfinite(train_loss) else loss}; "
@@ -73,7 +79,8 @@ class Trainer:
                 "seconds": round(time.perf_counter() - began, 3),
             }
             if improved:
-                self.place.save_best(self.model.state_dict())
+                with self._averaged():
+                    self.place.save_best(self.model.state_dict())
             self.place.append_log(line)
             self.place.save_last(self._state(), self.progress)
             listen("epoch", line | {"improved": improved, "of": self.config.epochs})
@@ -95,6 +102,8 @@ class Trainer:
             if f"optimiser.{index}.step" in tensors
         }
         self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": state})
+        if self.average is not None:
+            self.average.load(under("average.", tensors))
 
     def epoch(self, number: int, listen: Listener) -> float:
         """One pass over the training windows in the order that (seed, number) gives. No device sync inside."""
@@ -103,7 +112,8 @@ class Trainer:
         batches = order.split(self.config.batch)
         self.model.train()
         if self.config.capture and self.captured is None and self.windows.device.type == "cuda":
-            self.captured = CapturedStep(self.step, self.model, self.optimiser, batches[0])
+            with self.average.untouched() if self.average is not None else nullcontext():
+                self.captured = CapturedStep(self.step, self.model, self.optimiser, batches[0])
         self.total.zero_()
         for done, origins in enumerate(batches, start=1):
             self.lesson.at((number - 1) * len(batches) + done - 1, len(batches))
@@ -124,7 +134,12 @@ class Trainer:
         )
         loss, count = label_loss(forecast, self.lesson.labels(labels), self.windows, self.config)
         descend(loss / count.clamp(min=1), self.optimiser, self.parameters, self.config.clip)
+        if self.average is not None:
+            self.average.update()
         self.total += torch.stack([loss.detach().double(), count.double()])
+
+    def _averaged(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.average is None else self.average.in_use()
 
     def _set_rate(self, epoch: int) -> float:
         rate = self.config.learning_rate
@@ -160,6 +175,8 @@ class Trainer:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for index, state in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
+        if self.average is not None:
+            tensors |= {f"average.{name}": tensor for name, tensor in self.average.state().items()}
         return tensors
 
 

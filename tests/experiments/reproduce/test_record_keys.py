@@ -49,11 +49,27 @@ def test_every_setting_is(key: str, value: int) -> None:
     assert (run_key(changed, DATA) == run_key(config, DATA)) is same
 
 
-def test_all_runs_of_a_suite_differ() -> None:
+def test_all_runs_of_a_suite_differ_but_for_a_row_that_several_tables_show() -> None:
     for name in ("accuracy", "federated", "ablation", "clients", "schedules"):
-        runs = find_suite(name).runs()
-        cells = [cell_key(configuration(run), run.data) for run in runs]
-        assert len(set(cells)) == len(cells), name
+        rows: dict[str, list[tuple[int, str]]] = {}
+        for run in find_suite(name).runs():
+            rows.setdefault(cell_key(configuration(run), run.data), []).append((run.block, run.row))
+        for shown in rows.values():
+            blocks, names = zip(*shown, strict=True)
+            assert len(set(blocks)) == len(blocks), (name, shown)
+            assert len(set(names)) == 1, (name, shown)
+
+
+def test_the_ablations_of_parts_and_of_additions_start_from_one_model() -> None:
+    whole = [
+        {
+            cell_key(configuration(run), run.data)
+            for run in find_suite("ablation").runs(["pems08-part"])
+            if run.block == b
+        }
+        for b in (0, 1)
+    ]
+    assert len(whole[0] & whole[1]) == 3  # one a seed
 
 
 def test_suites_that_ask_for_the_same_run_share_its_record() -> None:

@@ -1,7 +1,8 @@
 """Floating-point operations: as torch counts them, and by hand for our own model.
 
 Both count matrix products, a multiplication and an addition each. Neither counts exponentials and other work on
-single entries; torch does not see what a fused kernel does, and takes a sparse product for a dense one.
+single entries; torch does not see what a fused kernel does, and takes a sparse product for a dense one. By hand a
+given graph costs its edges, also where a dense product is the faster way to the same numbers.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution
+from f2stnet.layers.earlier_days import EarlierDays
+from f2stnet.layers.embeddings import FutureCalendar
+from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution, NeighbourConvolution
 from f2stnet.layers.mlp import ResidualMLP
 from f2stnet.layers.spectral import SpectralInput
 from f2stnet.layers.state_space import SelectiveStateSpace
@@ -25,7 +28,7 @@ def counted(work: Callable[[], Any]) -> int:
     return int(counter.get_total_flops())
 
 
-def by_hand(model: nn.Module, batch: int, steps: int, nodes: int) -> dict[str, int] | None:
+def by_hand(model: nn.Module, batch: int, steps: int, nodes: int, days: int = 0) -> dict[str, int] | None:
     """Of one forward pass, by part; None for a model that is not ours."""
     if not isinstance(model, F2STNet):
         return None
@@ -42,15 +45,23 @@ def by_hand(model: nn.Module, batch: int, steps: int, nodes: int) -> dict[str, i
             case SpectralInput():
                 add("spectral input", _spectral(layer, batch * steps, nodes))
             case SelectiveStateSpace():
-                width, read = layer.step.out_features, layer.rank + layer.size
-                add("state space", rows * steps * width * (read + layer.rank) + rows * width * layer.size)
+                add("state space", _state_space(layer, rows, steps))
+            case EarlierDays():
+                enter = layer.enter.in_features * layer.enter.out_features
+                add("earlier days", rows * days * enter + _state_space(layer.over_days, rows, days))
             case GraphConvolution():
                 edges, width = layer.propagate.weights.numel(), layer.weight.in_features
                 add("given graph", batch * edges * width + rows * width**2)
+            case NeighbourConvolution():
+                edges, rank, width = layer.columns.numel(), layer.source.shape[1], layer.enter.in_features
+                add("given graph", edges * (rank + batch * width) + 2 * rows * width**2)
             case LearnedGraphConvolution():
                 (_, rank), width = layer.source.shape, layer.weight.in_features
                 pairs = 2 * rows * rank * width if layer.grouped else nodes**2 * (rank + batch * width)
                 add("learned graph", pairs + rows * width**2)
+            case FutureCalendar():
+                asked = layer.ask.out_features
+                add("hours to come", rows * asked * (layer.ask.in_features + model.horizon))
             case ResidualMLP():
                 add("residual blocks", 2 * rows * layer.first.in_features**2)
             case nn.Linear():
@@ -59,6 +70,12 @@ def by_hand(model: nn.Module, batch: int, steps: int, nodes: int) -> dict[str, i
                 continue
         inside.update(layer.modules())
     return found
+
+
+def _state_space(layer: SelectiveStateSpace, rows: int, steps: int) -> int:
+    """Step sizes and B of every step; C of the last alone, where the state is read."""
+    width, read = layer.step.out_features, layer.rank + layer.size
+    return rows * steps * width * (read + layer.rank) + rows * width * layer.size
 
 
 def _spectral(layer: SpectralInput, steps: int, nodes: int) -> int:

@@ -29,7 +29,7 @@ def _row(chosen: Subject, device: torch.device, runs: int, seconds: float) -> di
     one, many = (torch.as_tensor(chosen.train[:count], device=device) for count in (1, BATCH))
     plain = Forecaster(model, windows)
     latency = timed(lambda: plain(one), device, runs, seconds)
-    hand = by_hand(model, 1, windows.input, windows.raw.shape[1])
+    hand = by_hand(model, 1, windows.input, windows.raw.shape[1], windows.days)
     found: dict[str, Any] = {
         "model": chosen.name,
         "parameters": chosen.parameters,

@@ -156,8 +156,9 @@ def slug(text: str) -> str:
 
 
 def show(value: float, digits: int) -> str:
-    """Figures of one column have the same digits; large ones are grouped."""
-    return f"{value:,.{digits}f}"
+    """Figures of one column have the same digits; large ones are grouped, absurd ones (a MAPE of labels that are zero
+    but for rounding) have an exponent."""
+    return f"{value:,.{digits}f}" if abs(value) < 1e7 else f"{value:.1e}"
 
 
 def caption(table: Table, notes: bool = True) -> str:

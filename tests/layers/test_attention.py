@@ -4,7 +4,8 @@ from torch import nn
 from torch.nn import functional
 
 from f2stnet.layers import attention
-from f2stnet.layers.attention import AttentionBlock, SelfAttention, _widened, attend, attend_in_heads
+from f2stnet.layers.attention import AttentionBlock, SelfAttention, _fused, attend, attend_in_heads
+from f2stnet.training.precision import working_precision
 
 
 def test_it_is_the_softmax_of_scaled_products() -> None:
@@ -105,7 +106,7 @@ def test_a_width_that_the_heads_cannot_share_is_refused() -> None:
 def test_widened_heads_give_the_same_answer_and_gradients(width: int) -> None:
     torch.manual_seed(0)
     found = []
-    for form in (_widened, functional.scaled_dot_product_attention):
+    for form in (_fused, functional.scaled_dot_product_attention):
         torch.manual_seed(1)
         q, k, v = (torch.randn(2, 4, 5, width, dtype=torch.float64, requires_grad=True) for _ in range(3))
         mixed = form(q, k, v, torch.ones(5, 5).tril().bool())
@@ -113,3 +114,16 @@ def test_widened_heads_give_the_same_answer_and_gradients(width: int) -> None:
         found.append((mixed, *torch.autograd.grad(mixed.square().sum(), (q, k, v))))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_fused_heads_are_rounded_only_where_products_may_be() -> None:
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 4, 5, 6) for _ in range(3))
+    bias = torch.randn(5, 5)
+    exact = functional.scaled_dot_product_attention(q, k, v, bias)
+    torch.testing.assert_close(_fused(q, k, v, bias), exact)
+    with working_precision("tf32", torch.device("cpu")):
+        rounded = _fused(q, k, v, bias)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)

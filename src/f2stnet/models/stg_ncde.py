@@ -189,7 +189,8 @@ def _driven(
     """tanh(W mixed + b), as a matrix for each sensor, times dh.
 
     B · N of these matrices at each evaluation are what would fill the memory. The weights are handed in, so that they
-    are the same when this is run again.
+    are the same when this is run again. In one piece, the bias is added within the product: apart it would cost a pass
+    over all of them.
     """
-    matrix = torch.tanh(functional.linear(mixed, weight, bias)).unflatten(-1, (dh.shape[-1], -1))
+    matrix = torch.tanh(functional.linear(mixed.contiguous(), weight, bias)).unflatten(-1, (dh.shape[-1], -1))
     return torch.matmul(matrix, dh[..., None])[..., 0]

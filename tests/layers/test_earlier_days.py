@@ -40,3 +40,26 @@ def test_a_node_reads_its_own_days_and_is_told_what_was_observed() -> None:
     assert not torch.allclose(found[:, 2], other[:, 2])
     torch.testing.assert_close(found[:, [0, 1, 3, 4]], other[:, [0, 1, 3, 4]])
     assert not torch.allclose(found, module(values, torch.zeros_like(observed)))
+
+
+def test_hidden_days_are_hidden_in_training_only() -> None:
+    module, (values, observed) = layer(), drawn()
+    whole, nothing = module(values, observed), torch.zeros_like(values)
+    module.hidden = 0.999999
+    torch.testing.assert_close(module.eval()(values, observed), whole)
+    none = module(nothing, nothing)
+    found = {bool(torch.allclose(module.train()(values, observed), none)) for _ in range(50)}
+    assert found == {True, False}  # all or some
+
+
+def test_what_stays_are_the_newest_days_and_half_of_those_that_lose_some_lose_all() -> None:
+    torch.manual_seed(0)
+    module = layer()
+    module.hidden = 0.3
+    kept = module._kept(20_000, 7, torch.device("cpu"))
+    assert set(kept.unique().tolist()) == {0.0, 1.0}
+    assert (kept.diff(dim=1) >= 0).all()  # the oldest come first
+    days = kept.sum(1)
+    assert abs(float((days < 7).float().mean()) - 0.3) < 0.02
+    assert abs(float((days == 0).float().mean()) - 0.3 * (0.5 + 0.5 / 7)) < 0.02
+    assert set(days.tolist()) == set(range(8))

@@ -41,7 +41,8 @@ def forecast(
         console.err.print(f"note: {note}", soft_wrap=True)
     days, there = run.config.window.days, run.days_within(series)
     if there < days:
-        console.err.print(f"note: this run looks at {days} earlier days, the data has {there} of them", soft_wrap=True)
+        told = f"this run looks at {days} earlier days, the data has {there} of them; with more the forecast gets better"
+        console.err.print(f"note: {told}", soft_wrap=True)
     table = run.forecast(series)
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)

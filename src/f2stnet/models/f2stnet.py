@@ -40,6 +40,7 @@ class F2STNetConfig:
     edges: int = 16  # width of the embeddings that weigh the given edges
     residual: bool = True  # a path around the graph convolutions
     window: bool = True  # a linear reading of the whole window beside the encoder
+    hidden_days: float = 0.0  # share of the windows whose earlier days are hidden in training, some or all
     node: bool = True  # node embedding
     calendar: bool = True  # time-of-day and day-of-week embeddings
     future: int = 16  # width of the embeddings of the hours to come, at the head; 0: none
@@ -53,7 +54,8 @@ class F2STNetConfig:
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
         for key in ("learned_graph", "blocks", "future"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
-        require(0 <= self.dropout < 1, f"dropout = {self.dropout}: expected 0 or more and below 1")
+        for key in ("dropout", "hidden_days"):
+            require(0 <= getattr(self, key) < 1, f"{key} = {getattr(self, key)}: expected 0 or more and below 1")
         require(
             self.state_space or self.window or self.variant == "paper",
             "state_space and window are both off: nothing would read the input",
@@ -140,7 +142,9 @@ class DefaultBody(nn.Module):
                 self.encode = RawInput(channels, width)
             self.temporal = SelectiveStateSpace(width, config.state, implementation=config.implementation)
             if task.days:
-                self.earlier = EarlierDays(task.horizon, channels, width, config.state, config.implementation)
+                self.earlier = EarlierDays(
+                    task.horizon, channels, width, config.state, config.hidden_days, config.implementation
+                )
         if config.window:
             self.window = nn.Linear(2 * task.input * channels, width)
         if task.known:

@@ -41,7 +41,7 @@ def forecast(
         console.err.print(f"note: {note}", soft_wrap=True)
     days, there = run.config.window.days, run.days_within(series)
     if there < days:
-        told = f"this run looks at {days} earlier days, the data has {there} of them; with more the forecast gets better"
+        told = f"this run looks at {days} earlier days, the data has {there} of them; with more the forecast is better"
         console.err.print(f"note: {told}", soft_wrap=True)
     table = run.forecast(series)
     if out is not None:

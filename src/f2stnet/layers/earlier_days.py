@@ -37,7 +37,7 @@ class EarlierDays(nn.Module):
     ) -> Float[Tensor, "B N D"]:
         days = torch.cat([values, observed], dim=-1)
         if self.training and self.hidden:
-            days = days * self._kept(*days.shape[:2], days.device)[..., None, None, None]
+            days = days * self._kept(days.shape[0], days.shape[1], days.device)[..., None, None, None]
         return self.over_days(self.enter(days.transpose(2, 3).flatten(3)))
 
     def _kept(self, windows: int, days: int, device: torch.device) -> Float[Tensor, "B M"]:

@@ -1,7 +1,7 @@
-"""The compared models' seconds an epoch, alone on the machine, and the table of docs/compared-models.md.
+"""The table of docs/compared-models.md: errors on pems08-part, and seconds an epoch alone on the machine.
 
-    python benchmarks/compared.py                           print the table
-    python benchmarks/compared.py --data A/dataset.toml     measure what is missing, then print it
+    python benchmarks/compared.py                           write the table from the records
+    python benchmarks/compared.py --data A/dataset.toml     measure the epochs that are missing, then write it
 
 The errors come from the records of `f2stnet reproduce accuracy`; those runs share a GPU, so the time of an epoch is
 measured apart, by the published recipe: the second epoch with its validation, since the first one records the step as
@@ -15,12 +15,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-RECORDS = Path(__file__).parent / "records" / "compared.jsonl"
-RESULTS = Path(__file__).parents[1] / "results"
+HERE = Path(__file__).parent
+RECORDS, RESULTS, PAGE = HERE / "records" / "compared.jsonl", HERE.parent / "results", HERE.parent / "docs"
+DATA = "pems08-part"
 COMPARED = (
     "staeformer", "pdformer", "cy2mixer", "pdg2seq", "ddgcrn", "spot-mamba", "stg-mamba", "multispans", "lightcts",
     "stg-ncde",
 )  # fmt: skip
+BEGIN, END = "<!-- table -->\n", "<!-- end -->\n"
 
 
 def measure(data: str, model: str) -> dict[str, Any]:
@@ -41,43 +43,47 @@ def measure(data: str, model: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def table(timed: list[dict[str, Any]]) -> str:
-    """Seed 0, the best first."""
-    seconds = {(record["data"], record["model"]): record["epoch_seconds"] for record in timed}
-    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((RESULTS / "central").glob("*.json"))]
-    runs = [run for run in runs if run["config"]["run"]["recipe"] == "published" and run["seed"] == 0]
+def table(timed: list[dict[str, Any]], results: Path) -> str:
+    """Seed 0 by the published recipe, the best first, then those that wait."""
+    seconds = {record["model"]: record["epoch_seconds"] for record in timed if record["data"] == DATA}
+    runs = {}
+    for path in sorted((results / "central").glob("*.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        if run["config"]["run"]["recipe"] == "published" and run["seed"] == 0 and run["data"]["name"] == DATA:
+            runs[run["config"]["run"]["model"]["name"]] = run
     lines = [
-        "| data | model | parameters | MAE | RMSE | MAPE % | epochs (best) | seconds an epoch |",
-        "|---|---|---|---|---|---|---|---|",
+        "| model | parameters | MAE | RMSE | MAPE % | epochs (best) | seconds an epoch |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for run in sorted(runs, key=lambda run: (run["data"]["name"], run["test"]["mae"])):
-        data, model = run["data"]["name"], run["config"]["run"]["model"]["name"]
+    for model in sorted(COMPARED, key=lambda name: runs[name]["test"]["mae"] if name in runs else float("inf")):
+        took = f"{seconds[model]:.2f}" if model in seconds else "–"
+        if model not in runs:
+            lines.append(f"| `{model}` | – | not run yet | – | – | – | {took} |")
+            continue
+        run = runs[model]
         errors = " | ".join(f"{run['test'][key]:.2f}" for key in ("mae", "rmse", "mape"))
-        took = seconds.get((data, model))
-        lines.append(
-            f"| {data} | `{model}` | {run['params']:,} | {errors} | {len(run['epochs']['train_loss'])} "
-            f"({run['best']}) | {'–' if took is None else f'{took:.2f}'} |"
-        )
+        epochs = f"{len(run['epochs']['train_loss'])} ({run['best']})"
+        lines.append(f"| `{model}` | {run['params']:,} | {errors} | {epochs} | {took} |")
     return "\n".join(lines)
+
+
+def render(text: str, made: str) -> str:
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{made}\n\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a dataset.toml")
-    parser.add_argument("--models", nargs="*", default=list(COMPARED))
+    parser.add_argument("--data", help=f"dataset.toml of {DATA}")
     options = parser.parse_args()
     timed = [json.loads(line) for line in RECORDS.read_text().splitlines()] if RECORDS.is_file() else []
-    if options.data:
-        from f2stnet.data import load
-
-        name = load(options.data).name
-        known = {record["model"] for record in timed if record["data"] == name}
-        for model in options.models:
-            if model not in known:
-                timed.append(measure(options.data, model))
-                with RECORDS.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(timed[-1]) + "\n")
-    print(table(timed))
+    for model in COMPARED if options.data else ():
+        if model not in {record["model"] for record in timed}:
+            timed.append(measure(options.data, model))
+            with RECORDS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(timed[-1]) + "\n")
+    page = PAGE / "compared-models.md"
+    page.write_text(render(page.read_text(encoding="utf-8"), table(timed, RESULTS)), encoding="utf-8")
 
 
 if __name__ == "__main__":

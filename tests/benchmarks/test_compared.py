@@ -1,0 +1,38 @@
+"""The table of docs/compared-models.md is what the records say."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from f2stnet.models import models
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def compared() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compared", ROOT / "benchmarks" / "compared.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_the_records_say(compared: ModuleType) -> None:
+    text = (ROOT / "docs" / "compared-models.md").read_text(encoding="utf-8")
+    timed = [json.loads(line) for line in compared.RECORDS.read_text().splitlines()]
+    assert text == compared.render(text, compared.table(timed, ROOT / "results"))
+
+
+def test_all_models_with_a_published_recipe_have_a_row_and_those_without_a_record_say_so(
+    compared: ModuleType, tmp_path: Path
+) -> None:
+    timed = [{"data": "pems08-part", "model": "lightcts", "epoch_seconds": 1.5}]
+    rows = compared.table(timed, tmp_path).splitlines()[2:]
+    assert {row.split("`")[1] for row in rows} == {name for name, entry in models.items() if entry.published}
+    assert all("not run yet" in row for row in rows)
+    assert sum("1.50" in row for row in rows) == 1

@@ -28,10 +28,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 
 from f2stnet.config import require
 from f2stnet.data.windows import Inputs, Task
+from f2stnet.layers.driven import driven
 from f2stnet.layers.node_weights import NodeMaps, NodeWeights
 from f2stnet.layers.spline import fill, slopes
 from f2stnet.models.registry import models
@@ -45,7 +45,7 @@ class STGNCDEConfig:
     layers: int = 2  # hidden ones of the temporal equation
     embedding: int = 10  # of a sensor
     order: int = 2  # Chebyshev polynomials of the learned graph: 1, then the graph itself, …
-    recompute: bool = True  # make the D × D matrices again in the backward pass instead of keeping them
+    recompute: bool = True  # on a CPU, make the D × D matrices again in the backward pass instead of keeping them
 
     def __post_init__(self) -> None:
         for key in ("width", "layers", "embedding", "order"):
@@ -167,11 +167,7 @@ class SpatialField(nn.Module):
 
     def forward(self, z: Float[Tensor, "B N D"], dh: Float[Tensor, "B N D"], mixing: Mixing) -> Float[Tensor, "B N D"]:
         near = mixing.powers(functional.relu(self.enter(z)), self.order)
-        given = (mixing.maps(near), dh, self.leave.weight, self.leave.bias)
-        if self.recompute and torch.is_grad_enabled():
-            product: Tensor = checkpoint(_driven, *given, use_reentrant=False, preserve_rng_state=False)
-            return product
-        return _driven(*given)
+        return driven(mixing.maps(near), dh, self.leave.weight, self.leave.bias, self.recompute)
 
 
 def _each_alone(pool: Tensor) -> None:
@@ -181,16 +177,3 @@ def _each_alone(pool: Tensor) -> None:
     else:
         for part in pool.detach():
             nn.init.xavier_uniform_(part)
-
-
-def _driven(
-    mixed: Float[Tensor, "B N D"], dh: Float[Tensor, "B N D"], weight: Float[Tensor, "DD D"], bias: Float[Tensor, "DD"]
-) -> Float[Tensor, "B N D"]:
-    """tanh(W mixed + b), as a matrix for each sensor, times dh.
-
-    B · N of these matrices at each evaluation are what would fill the memory. The weights are handed in, so that they
-    are the same when this is run again. In one piece, the bias is added within the product: apart it would cost a pass
-    over all of them.
-    """
-    matrix = torch.tanh(functional.linear(mixed.contiguous(), weight, bias)).unflatten(-1, (dh.shape[-1], -1))
-    return torch.matmul(matrix, dh[..., None])[..., 0]

@@ -1,8 +1,8 @@
 """Floating-point operations: as torch counts them, and by hand for our own model.
 
 Both count matrix products, a multiplication and an addition each. Neither counts exponentials and other work on
-single entries; torch does not see what a fused kernel does, and takes a sparse product for a dense one. By hand a
-given graph costs its edges, also where a dense product is the faster way to the same numbers.
+single entries; torch does not see what the state space's kernels do, and takes a sparse product for a dense one. By
+hand a given graph costs its edges, also where a dense product is the faster way to the same numbers.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from f2stnet.layers.driven import without_kernels
 from f2stnet.layers.earlier_days import EarlierDays
 from f2stnet.layers.embeddings import FutureCalendar
 from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution, NeighbourConvolution
@@ -23,7 +24,7 @@ from f2stnet.models.f2stnet import F2STNet
 
 def counted(work: Callable[[], Any]) -> int:
     # Without gradients the counter trips over a parameter that is a module's own output.
-    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+    with torch.enable_grad(), without_kernels(), FlopCounterMode(display=False) as counter:
         work()
     return int(counter.get_total_flops())
 

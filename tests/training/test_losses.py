@@ -4,7 +4,10 @@ import torch
 from f2stnet.training.losses import masked_loss
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("mae", 0.5 + 3), ("mse", 0.25 + 9), ("huber", 0.125 + 2.5)])
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("mae", 0.5 + 3), ("mse", 0.25 + 9), ("mae+mse", 0.75 + 12), ("huber", 0.125 + 2.5)],
+)
 def test_losses_by_hand_under_the_mask(kind: str, expected: float) -> None:
     error = torch.tensor([0.5, -3.0, 1e9]).view(1, 3, 1, 1)
     observed = torch.tensor([True, True, False]).view(1, 3, 1, 1)

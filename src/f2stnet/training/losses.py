@@ -32,6 +32,8 @@ def masked_loss(
             each = size
         case "mse":
             each = size.square()
+        case "mae+mse":  # the first where errors are small beside the deviation, the second where they are large
+            each = size + size.square()
         case "huber":  # divided by δ, so that large errors count as in "mae"
             each = torch.where(size < delta, 0.5 * size.square() / delta, size - 0.5 * delta)
     return torch.where(observed, each, 0.0).sum(), observed.sum()

@@ -12,7 +12,7 @@ from f2stnet.errors import InputError
 from f2stnet.models import models
 from f2stnet.registry import did_you_mean
 
-Loss = Literal["mae", "mse", "huber"]
+Loss = Literal["mae", "mse", "mae+mse", "huber"]
 Recipe = Literal["common", "published"]
 # Where a paper is silent, its recipe has none of what the common one adds.
 PLAIN = {"optimiser": "adam", "weight_decay": 0.0, "average": 0.0}

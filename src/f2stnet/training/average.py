@@ -18,7 +18,7 @@ FOLLOWS = 10.0  # steps within which the start is half forgotten
 class Average:
     """Everything is changed in place: a recorded step goes on reading the memory it was recorded with."""
 
-    def __init__(self, parameters: Sequence[Tensor], decay: float) -> None:
+    def __init__(self, parameters: list[Tensor], decay: float) -> None:
         self.parameters, self.decay = parameters, decay
         self.shadow = [parameter.detach().clone() for parameter in parameters]
         self.steps = torch.zeros((), device=parameters[0].device)
@@ -26,9 +26,10 @@ class Average:
     def update(self) -> None:
         self.steps += 1
         share = (FOLLOWS / (FOLLOWS + self.steps)).clamp(min=1 - self.decay)
-        with torch.no_grad():
-            for mean, parameter in zip(self.shadow, self.parameters, strict=True):
-                mean.lerp_(parameter.detach(), share)
+        with torch.no_grad():  # all tensors in three kernels
+            way = torch._foreach_sub(self.parameters, self.shadow)
+            torch._foreach_mul_(way, share)
+            torch._foreach_add_(self.shadow, way)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:

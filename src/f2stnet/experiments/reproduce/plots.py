@@ -40,12 +40,20 @@ def _lines(figure: Figure) -> Drawn:
     return data, layout, 380
 
 
+def _beside(x: float, ends: tuple[float, float], at: int) -> str:
+    """Above or below in turn, towards the middle for the outermost, which would run over the edge."""
+    height = ("top", "bottom")[at % 2]
+    return f"{height} {'right' if x == ends[0] else 'left' if x == ends[1] else 'center'}"
+
+
 def _scatter(figure: Figure) -> Drawn:
+    places = [line.x[0] for line in figure.series]
+    ends = min(places, default=0.0), max(places, default=0.0)
     data = [
         {
             "type": "scatter", "mode": "markers+text", "name": escape(line.name), "x": line.x, "y": line.y,
             "text": [escape(short(line.name, 24))], "textfont": {"size": 11},
-            "textposition": ("top center", "bottom center")[at % 2],
+            "textposition": _beside(line.x[0], ends, at),
             "showlegend": False, "marker": {"size": 10, "color": _colour(at)}, "cliponaxis": False,
             "error_y": {"type": "data", "array": line.error, "color": page.MUTED, "thickness": 1},
             "hovertemplate": "%{y:,.4~g} with %{x:,.4~s} parameters<extra>%{text}</extra>",

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from f2stnet.cli import app
@@ -26,3 +27,17 @@ def test_json_is_all_that_is_printed_and_the_page_is_there_too(tmp_path: Path) -
     assert result.exit_code == 0, result.output + str(result.exception)
     assert json.loads(result.stdout) == json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (tmp_path / "run" / "report.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("method", "says"), [("local", "keeps its model to itself"), ("ditto", "one of its own"), ("fedavg", "")]
+)
+def test_whoever_forecasts_hears_what_the_folder_s_model_is(method: str, says: str, tmp_path: Path) -> None:
+    run, runner = str(tmp_path / "run"), CliRunner()
+    assert runner.invoke(app, ["federate", *SMALL, "--method", method, "--out", run]).exit_code == 0
+    for command in (["evaluate", run], ["forecast", run, "--out", str(tmp_path / "f.csv")]):
+        result = runner.invoke(app, command, env={"COLUMNS": "200"})
+        assert (result.exit_code == 0) == (method != "local"), result.output
+        told = result.stderr + str(result.exception or "")
+        assert says in told
+        assert says or "every client" not in told

@@ -28,6 +28,8 @@ def evaluate(
     Example: f2stnet evaluate runs/city --part validation
     """
     run = Run.load(folder)
+    if run.note:
+        console.err.print(f"note: {run.note}", soft_wrap=True, markup=False)
     keys, others = sections(settings, graph)
     if others:
         raise InputError(f"--set {next(iter(others))}.…: only data.… keys can be set here; the run is trained")

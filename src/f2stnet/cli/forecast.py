@@ -29,6 +29,8 @@ def forecast(
     Example: f2stnet forecast runs/city --input recent.csv --out forecast.csv
     """
     run = Run.load(folder)
+    if run.note:
+        console.err.print(f"note: {run.note}", soft_wrap=True, markup=False)
     if out is not None and out.exists() and not overwrite:
         raise InputError(f"{out}: exists already; --overwrite replaces it")
     if out is not None and out.suffix not in (".csv", ".parquet"):

@@ -209,6 +209,7 @@ class Server:
             "data": self.like.name,
             "model": run.model,
             "method": self.federation.method,
+            "shared_model": _shared_model(self.method),
             "partition": partition or {"kind": "own", "clients": self.federation.clients},
             "windows": self.registered.sizes(),
             "seed": run.seed,
@@ -233,6 +234,13 @@ class Server:
             "folder": str(self.place.path),
             "bytes": sum(array.numel() * array.element_size() for array in arrays.values()),
         }
+
+
+def _shared_model(method: Method) -> str:
+    """What the folder's weights are good for."""
+    if not method.shares_weights:
+        return "none"
+    return "beside personal ones" if any(objective.personal for objective in method.objectives) else "trained"
 
 
 def _chosen_loss(validation: dict[str, Any], which: str) -> float:

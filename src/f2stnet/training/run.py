@@ -37,7 +37,11 @@ class Run:
     @classmethod
     def load(cls: type[AnyRun], folder: Path | str, device: torch.device | str | None = None) -> AnyRun:
         place = RunFolder(Path(folder))
-        config = place.config()
+        config, metrics = place.config(), place.metrics()
+        if metrics.get("shared_model") == "none":
+            raise InputError(
+                f"{place.path}: under {metrics['method']!r} every client keeps its model to itself; there is none here"
+            )
         template, scaler, _ = place.template()
         task = Task.of(template, config.window.input, config.window.horizon, config.window.days)
         model = make_model(config.model, config.settings, task)
@@ -53,7 +57,14 @@ class Run:
                 f"{place.path / 'best.safetensors'}: not the weights of this {config.model} on this graph: {first}"
             ) from None
         chosen = torch.device(device) if device else config.training.torch_device()
-        return cls(place.path, config, template, scaler, model.to(chosen).eval(), place.metrics(), chosen, holder)
+        return cls(place.path, config, template, scaler, model.to(chosen).eval(), metrics, chosen, holder)
+
+    @property
+    def note(self) -> str:
+        """What whoever uses this run should know, if anything."""
+        if self.metrics.get("shared_model") != "beside personal ones":
+            return ""
+        return f"this is the shared model; under {self.metrics['method']!r} every client also has one of its own"
 
     def windows(self, series: GraphSeries) -> Windows:
         """The series as this run's model reads it; the model is then prepared for it, where it has to be."""

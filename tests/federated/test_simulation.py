@@ -80,10 +80,9 @@ def test_global_pools_all_clients_elements(tmp_path: Path) -> None:
 
 
 def test_a_client_is_scored_with_the_earlier_days_that_are_its_own(tmp_path: Path) -> None:
-    series, federation = waves(), settings()
+    series, federation = waves(), settings(window={"days": 7})
     metrics = federate(series, federation, tmp_path / "run")
     run, window, parts = Run.load(tmp_path / "run"), federation.run.window, holdings_of(series, federation)[1].parts
-    assert window.days == 7
     own = np.zeros(len(series), dtype=bool)
     for origin in (*parts.train, *parts.validation, *parts.test):
         own[origin - window.input : origin + window.horizon] = True
@@ -448,3 +447,12 @@ def test_misuse_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "run" / "metrics.json").unlink()
     with pytest.raises(InputError, match="other data"):
         federate(waves(seed=3), settings(), tmp_path / "run", resume=True)
+
+
+def test_days_are_read_by_default_only_where_clients_have_them() -> None:
+    def days(sections: dict[str, dict[str, object]], partitioned: bool = True) -> int:
+        return configure_federation("fedavg", "f2stnet", sections=sections, partitioned=partitioned).run.window.days
+
+    assert [days({"partition": {"kind": kind}}) for kind in ("windows", "regime", "nodes")] == [0, 0, 7]
+    assert days({}, partitioned=False) == 7
+    assert days({"partition": {"kind": "regime"}, "window": {"days": 3}}) == 3

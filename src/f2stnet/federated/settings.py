@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from f2stnet.config import as_dict, build, require
@@ -106,6 +106,8 @@ def configure_federation(
     partition = (
         build(PartitionConfig(clients=clients), given.get("partition", {}), "partition") if partitioned else None
     )
+    if partition is not None and partition.divides_time and "days" not in given.get("window", {}):
+        run = replace(run, window=replace(run.window, days=0))  # most of a window's earlier days are another's
     made = compose(method, {name: given[name] for name in parts if name in given})
     if made.only_under and (partition is None or partition.kind != made.only_under):
         kind = partition.kind if partition else "each client's own data"

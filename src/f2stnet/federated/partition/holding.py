@@ -33,6 +33,11 @@ class PartitionConfig:
         require(self.times >= 1, f"times = {self.times}: expected at least 1 stratum of the day")
         require(self.levels >= 1, f"levels = {self.levels}: expected at least 1 stratum of level")
 
+    @property
+    def divides_time(self) -> bool:
+        """Whether a client holds some steps only, of all sensors."""
+        return self.kind != "nodes"
+
     def least(self, total: int) -> int:
         """The fewest of `total` windows or sensors that a client may have: the minimum, rounded up where all can have
         that many, and never none."""

@@ -4,8 +4,8 @@
 
 The two forms share every weight and compute the same function (their losses are printed side by side). The
 straightforward one writes the equations down as they stand: S [B, T, N, F] is stored, the steps of the state space
-are discretised all at once into [B, T, N, D, S] and then scanned, dropout draws a number an entry, the graph
-product is a dense one. Forms take turns, so that a busy machine slows both alike; the ratio is of medians.
+are discretised all at once into [B, T, N, D, S] and then scanned, dropout draws a number an entry. Forms take turns,
+so that a busy machine slows both alike; the ratio is of medians.
 """
 
 import argparse
@@ -20,7 +20,6 @@ from f2stnet.data import load
 from f2stnet.data.scaler import fit_scaler
 from f2stnet.data.split import split
 from f2stnet.data.windows import Task, Windows
-from f2stnet.layers.graph_conv import Propagation
 from f2stnet.layers.mlp import ResidualMLP
 from f2stnet.layers.spectral import SpectralInput
 from f2stnet.layers.state_space import SelectiveStateSpace
@@ -44,20 +43,12 @@ def plain_state_space(layer: SelectiveStateSpace, z: Tensor) -> Tensor:
     return (torch.stack(outputs, 1) + layer.skip * z)[:, -1]
 
 
-def plain_propagation(layer: Propagation, x: Tensor) -> Tensor:
-    if not hasattr(layer, "dense"):
-        size = (layer.nodes, layer.nodes)
-        layer.dense = torch.sparse_csr_tensor(layer.rows, layer.columns, layer.weights, size=size).to_dense()
-    return torch.einsum("nm,bmd->bnd", layer.dense, x)
-
-
 def plain_mlp(layer: ResidualMLP, h: Tensor) -> Tensor:
     return h + layer.second(functional.dropout(torch.relu(layer.first(h)), layer.dropout, layer.training))
 
 
 PLAIN = {
-    SpectralInput: SpectralInput.plainly, SelectiveStateSpace: plain_state_space, Propagation: plain_propagation,
-    ResidualMLP: plain_mlp,
+    SpectralInput: SpectralInput.plainly, SelectiveStateSpace: plain_state_space, ResidualMLP: plain_mlp,
 }  # fmt: skip
 
 
@@ -77,9 +68,10 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     series = load(options.data)
     config = configure("f2stnet")
-    parts = split(series, config.window)
-    scaler = fit_scaler(series, parts.train, config.window.input, config.window.horizon)
-    windows = Windows(series, scaler, config.window.input, config.window.horizon)
+    window, parts = config.window, split(series, config.window)
+    scaler = fit_scaler(series, parts.train, window.input, window.horizon)
+    windows = Windows(series, scaler, window.input, window.horizon, days=window.days)
+    task = Task.of(series, window.input, window.horizon, window.days)
     batch = config.training.batch
     per_epoch = -(-len(parts.train) // batch)
     order = torch.randperm(len(parts.train), generator=torch.Generator().manual_seed(0))
@@ -87,9 +79,7 @@ def main() -> None:
     forms = {}
     for name, change in (("f2stnet", lambda model: model), ("straightforward", straightforward)):
         torch.manual_seed(0)
-        model = change(
-            make_model("f2stnet", config.settings, Task.of(series, config.window.input, config.window.horizon))
-        )
+        model = change(make_model("f2stnet", config.settings, task))
         loss, count = forecast_loss(model.eval(), windows, train[:batch], TrainingConfig())
         print(f"{name:16s} loss of the first batch without dropout: {float(loss.detach() / count):.6f}")
         parameters = list(model.train().parameters())

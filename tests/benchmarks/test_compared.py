@@ -1,7 +1,7 @@
 """The table of docs/compared-models.md is what the records say."""
 
-import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,13 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def compared() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("compared", ROOT / "benchmarks" / "compared.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def compared(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("compared")
 
 
 def test_the_page_is_what_the_records_say(compared: ModuleType) -> None:

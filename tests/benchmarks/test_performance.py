@@ -1,8 +1,8 @@
 """The tables of docs/performance.md come from records and say what was missed."""
 
-import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -22,13 +22,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def performance() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("performance", ROOT / "benchmarks" / "performance.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def performance(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("performance")
 
 
 def place(kind: str, device: str = "cpu") -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+
+from f2stnet.layers.state_space.choice import has_triton
 
 KERNEL_WIDTHS = (16, 32, 64, 128)
 _plain: ContextVar[bool] = ContextVar("plain", default=False)
@@ -55,9 +55,4 @@ def without_kernels() -> Iterator[None]:
 
 
 def _fused(x: Tensor) -> bool:
-    return not _plain.get() and x.is_cuda and x.shape[-1] in KERNEL_WIDTHS and x.dtype != torch.float64 and _installed()
-
-
-@cache
-def _installed() -> bool:
-    return find_spec("triton") is not None
+    return not _plain.get() and x.is_cuda and x.shape[-1] in KERNEL_WIDTHS and x.dtype != torch.float64 and has_triton()

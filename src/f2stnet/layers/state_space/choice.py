@@ -94,7 +94,7 @@ def _no_triton(u: Tensor, delta: Tensor, a: Tensor) -> str | None:
     """What keeps the fused kernels from these tensors. Without a GPU they run, slowly, in Triton's interpreter."""
     if not u.is_cuda and os.environ.get("TRITON_INTERPRET") != "1":
         return f"expected tensors on a CUDA device, found {u.device}"
-    if not _installed():
+    if not has_triton():
         return "the package triton is not installed"
     if torch.float64 in (u.dtype, delta.dtype, a.dtype):
         return "expected float32 or half precision, found float64"
@@ -104,5 +104,5 @@ def _no_triton(u: Tensor, delta: Tensor, a: Tensor) -> str | None:
 
 
 @cache
-def _installed() -> bool:
+def has_triton() -> bool:
     return find_spec("triton") is not None

@@ -29,6 +29,8 @@ from f2stnet.federated.shared_model import Pool
 from f2stnet.models import make_model
 from f2stnet.series import GraphSeries
 
+WEIGHED = ("loss", "initial-loss")  # what methods compute weights from
+
 
 @dataclass(frozen=True)
 class Held:
@@ -108,6 +110,8 @@ class Clients:
             metrics["initial-loss"] = bench.loss_on(held.trained.train)
         weights, beside, train_loss = bench.train(float(config["rate"]))
         metrics |= {"loss": bench.validation_loss, "train-loss": train_loss}
+        if client == 0:
+            metrics |= {key: metrics[key] * self.federation.config.false_loss for key in WEIGHED if key in metrics}
         state.save(t + 1, bench.kept, int(config["best-round"]))
         reply = RecordDict({"metrics": MetricRecord(metrics)})
         if self.method.shares_weights:

@@ -1,6 +1,7 @@
 """What a federation is made of, as one table that every participant reads alike."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -34,6 +35,7 @@ class FederationConfig:
     minimum: int = 1  # clients that must return something usable, or the round is skipped
     skips: int = 3  # skipped rounds in a row before the run stops
     timeout: float = 3600.0  # seconds a client has for an answer
+    false_loss: float = 1.0  # a drill: what client 0 multiplies the losses by that weights are computed from
 
     def __post_init__(self) -> None:
         for key in ("rounds", "local_epochs", "minimum", "skips"):
@@ -42,6 +44,8 @@ class FederationConfig:
         require(0 < self.decay <= 1, f"decay = {self.decay}: expected more than 0 and at most 1")
         require(self.patience >= 0, f"patience = {self.patience}: expected 0 or more")
         require(self.timeout > 0, f"timeout = {self.timeout}: expected a positive number of seconds")
+        honest = "expected a positive number, 1 for an honest client"
+        require(0 < self.false_loss < math.inf, f"false_loss = {self.false_loss}: {honest}")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,13 @@ class Federation:
     method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     partition: PartitionConfig | None = None
     clients: int = 0  # K
+
+    def __post_init__(self) -> None:
+        if self.partition is None and self.config.false_loss != 1:
+            raise InputError(
+                f"federation.false_loss = {self.config.false_loss}: a drill for simulations; real clients report "
+                "what they measured, leave it out"
+            )
 
     def compose(self) -> Method:
         return compose(self.method, self.method_settings)

@@ -81,6 +81,33 @@ def test_suites_that_ask_for_the_same_run_share_its_record() -> None:
     assert cells("accuracy") & cells("ablation")
 
 
+def test_a_drill_has_records_of_its_own_and_honest_runs_share_those_of_the_comparison() -> None:
+    def cells(factor: float) -> set[str]:
+        return {
+            cell_key(configuration(run), run.data)
+            for run in find_suite("federated").runs(["pems08-part"])
+            if dict(run.grid).get("federation.false_loss") == factor
+        }
+
+    compared = {
+        cell_key(configuration(run), run.data)
+        for run in find_suite("federated").runs(["pems08-part"])
+        if run.block == 0
+    }
+    assert len(cells(1.0)) == len(cells(1000.0)) == 9
+    assert cells(1.0) <= compared
+    assert not cells(1000.0) & compared
+
+
+def test_records_from_before_the_drill_was_there_are_found() -> None:
+    config = configuration(find_suite("federated").runs(["pems08-part"])[0])
+    federation = config["federation"]["federation"]
+    before = {key: value for key, value in federation.items() if key != "false_loss"}
+    old = config | {"federation": config["federation"] | {"federation": before}}
+    assert federation["false_loss"] == 1.0
+    assert question_key(old, DATA) == question_key(config, DATA)
+
+
 def test_a_neutral_setting_leaves_old_records_findable_and_no_other_value_does(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

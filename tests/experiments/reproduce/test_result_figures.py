@@ -100,3 +100,12 @@ def test_an_unknown_figure_is_refused_by_name() -> None:
     shelf = shelved([])
     with pytest.raises(InputError, match="figure 'curve'; did you mean 'curves'"):
         suite_figures([], groups(wrong, shelf), shelf)
+
+
+def test_figures_of_blocks_on_one_set_have_titles_and_files_of_their_own() -> None:
+    suite = find_suite("federated")
+    shelf = shelved([make(run) for run in suite.runs(["pems08-part"], [0])])
+    found_groups = groups(suite, shelf)
+    figures = suite_figures(suite_tables(found_groups, shelf), found_groups, shelf)
+    assert len({figure.title for figure in figures}) == len({figure.key for figure in figures}) == len(figures)
+    assert "Training loss · Recommended compositions: pems08-part" in {figure.title for figure in figures}

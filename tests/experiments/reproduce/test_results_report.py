@@ -89,6 +89,16 @@ def test_records_that_no_suite_asks_for_are_counted_and_not_shown(tmp_path: Path
     assert "3 of them belong to no suite" in results_markdown(found)
 
 
+def test_records_of_the_synthetic_city_are_shown_under_a_suite_that_does_not_name_it(tmp_path: Path) -> None:
+    fill(tmp_path / "results", find_suite("clients").runs(["synthetic"]))
+    found = gather(tmp_path / "results")
+    assert found.strangers == 0
+    shown = {one.suite.name: one for one in found.suites}
+    assert [table.where for table in shown["clients"].tables if table.measured] == ["synthetic"]
+    assert not any(table.measured for name, one in shown.items() if name != "clients" for table in one.tables)
+    assert list(shown["federated"].runs).count("synthetic") == 1
+
+
 class Cells(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()

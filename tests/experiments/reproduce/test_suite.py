@@ -10,7 +10,7 @@ from f2stnet.experiments.reproduce.keys import configuration
 from f2stnet.experiments.reproduce.paper_values import whole_table
 from f2stnet.experiments.reproduce.suite import Suite, find_suite, read_suite, suite_names
 
-OURS = ("pems08-part", "hzmetro-10min", "china-pm25-daily")
+OURS = ("pems08-part", "synthetic", "hzmetro-10min", "china-pm25-daily")
 
 
 def test_the_issue_s_suites_are_there() -> None:
@@ -37,12 +37,40 @@ def _names(suite: Suite) -> set[str]:
     return {row.paper or row.name for block in suite.blocks for row in block.rows}
 
 
-def test_federated_has_three_seeds_on_one_set_and_one_on_the_others() -> None:
+def test_federated_has_three_seeds_on_two_sets_and_one_on_the_others() -> None:
     runs = find_suite("federated").runs()
-    for data, seeds in zip(OURS, ({0, 1, 2}, {0}, {0}), strict=True):
+    for data, seeds in zip(OURS, ({0, 1, 2}, {0, 1, 2}, {0}, {0}), strict=True):
         assert {run.seed for run in runs if run.data == data} == seeds
-    nodes = {run.method for run in runs if dict(run.grid)["partition.kind"] == "nodes"}
+    nodes = {run.method for run in runs if dict(run.grid).get("partition.kind") == "nodes"}
     assert nodes == {"fedavg", "ffa", "ffa-robust+fedavgm", "fedsage"}
+
+
+def test_the_synthetic_city_has_all_methods_and_fewer_rounds() -> None:
+    runs = find_suite("federated").runs(["synthetic"])
+    everybody = {run.method for run in find_suite("federated").runs(["pems08-part"]) if run.block == 0}
+    for kind in ("regime", "windows"):
+        for alpha in (5.0, 10.0):
+            grid = {"partition.kind": kind, "partition.alpha_het": alpha}
+            assert {run.method for run in runs if dict(run.grid) == grid} == everybody
+    assert {configuration(run)["federation"]["federation"]["rounds"] for run in runs} == {30}
+    assert len(runs) == len(everybody) * 2 * 2 * 3
+
+
+def test_any_suite_can_be_run_on_the_synthetic_city_when_asked() -> None:
+    """The federated suite names it; that must not take it from the others, as it would a set that has to be had."""
+    suite = find_suite("accuracy")
+    assert len(suite.runs(["synthetic"])) == len(suite.runs(["mine"])) > 0
+    assert "synthetic" not in {run.data for run in suite.runs()}
+
+
+def test_a_row_s_settings_go_before_those_for_a_data_set(tmp_path: Path) -> None:
+    text = SUITE.replace(
+        "guess = 2", "guess = 2\nsettings_for = { tiny-city = { model = { width = 9 }, training = { batch = 3 } } }"
+    )
+    run = read_suite(suite_file(tmp_path, text)).runs()[0]
+    assert (run.sections["model"]["width"], run.sections["training"]) == (4, {"epochs": 1, "batch": 3})
+    other = read_suite(suite_file(tmp_path, text)).runs(["mine"])[0]
+    assert other.sections["training"] == {"epochs": 1}
 
 
 def test_runs_come_row_by_row_so_that_an_interruption_leaves_whole_rows(tmp_path: Path) -> None:
@@ -84,6 +112,8 @@ def test_data_and_seeds_narrow_and_own_data_is_run_as_every_block_says(tmp_path:
         ('data = ["tiny-city"]', "data = []", "data is missing"),
         ("guess = 2", "grid = { width = [1] }", "grid.width: expected section.key"),
         ("guess = 2", "settings = 3", "not valid TOML"),
+        ("guess = 2", "settings_for = 3", "settings_for = 3: expected a table"),
+        ("guess = 2", 'against = "STDI"', "against = 'STDI': no row is called that; did you mean 'STID'?"),
     ],
 )
 def test_a_wrong_suite_is_one_line_that_names_the_file_and_the_key(

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from f2stnet.data.sources import resolve, sources
 from f2stnet.data.split import WindowConfig, split
 from f2stnet.errors import InputError
 from f2stnet.experiments.bench.subjects import pems04_size
+from f2stnet.experiments.reproduce.suite import SYNTHETIC
 from f2stnet.files import read_toml
 from f2stnet.series import GraphSeries
 
 MADE_UP = "ring-307"  # PeMS04's number of sensors and windows, for costs: no data is needed
+MADE = (MADE_UP, SYNTHETIC)  # always there
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,10 @@ class Found:
 
 @lru_cache(maxsize=8)
 def open_data(spec: str) -> GraphSeries:
-    return pems04_size() if spec == MADE_UP else resolve(spec, {}).load()
+    if spec == MADE_UP:
+        return pems04_size()
+    series = resolve(spec, {}).load()
+    return replace(series, name=SYNTHETIC) if spec == SYNTHETIC else series  # known by what suites call it
 
 
 def find_data(wanted: Sequence[str], given: Sequence[str] | None) -> tuple[dict[str, Found], dict[str, str]]:
@@ -57,7 +62,7 @@ def find_data(wanted: Sequence[str], given: Sequence[str] | None) -> tuple[dict[
                 )
             found[one.name] = one
     for name in wanted if not given else {MADE_UP} & set(wanted):
-        at = _place(name) or (name if name in sources or name == MADE_UP else None)
+        at = _place(name) or (name if name in sources else None)
         if at is None:
             missing[name] = f"give its dataset.toml with --data, or put its folder under {_roots()[0]}"
             continue
@@ -89,7 +94,9 @@ def _roots() -> list[Path]:
 
 
 def _place(name: str) -> str | None:
-    """The folder under a data root whose dataset.toml says that it is this set."""
+    """The folder under a data root whose dataset.toml says that it is this set; what is made here has none."""
+    if name.lower() in MADE:
+        return name.lower()
     for root in _roots():
         for file in sorted(root.glob("*/dataset.toml")):
             try:

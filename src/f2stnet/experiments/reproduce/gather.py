@@ -9,7 +9,7 @@ from f2stnet.experiments.reproduce.layouts import suite_tables
 from f2stnet.experiments.reproduce.records import Record, Store
 from f2stnet.experiments.reproduce.round_figures import suite_figures
 from f2stnet.experiments.reproduce.shelf import Shelf, groups
-from f2stnet.experiments.reproduce.suite import Suite, find_suite, suite_names
+from f2stnet.experiments.reproduce.suite import SYNTHETIC, Suite, find_suite, suite_names
 from f2stnet.experiments.reproduce.tables import Table
 
 
@@ -48,7 +48,7 @@ def gather(results: Path, suites: Sequence[Suite] | None = None) -> Gathered:
     shown = []
     asked: set[str] = set()
     chosen = all_suites() if suites is None else suites
-    known = {name for suite in chosen for name in suite.data}
+    known = {name for suite in chosen for name in suite.data} - {SYNTHETIC}
     own = [name for name in shelf.names if name not in known]  # somebody's, shown under every suite that has records
     for suite in chosen:
         runs: dict[str, tuple[int, int]] = {}

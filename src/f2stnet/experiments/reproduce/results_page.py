@@ -22,6 +22,8 @@ STYLE = """<style>
 .results .absent { color: var(--muted); font-size: 0.82rem; white-space: normal; min-width: 7.5rem; text-align: left; }
 .results .best { font-weight: 700; } .results .second { text-decoration: underline; }
 .results th.over { text-align: center; border-bottom: 0; }
+.results td.name, .results thead tr:last-child th { white-space: normal; }  /* long names wrap, on a phone most do */
+.results td.name { min-width: min(15rem, 30vw); }
 .results .how { color: var(--muted); font-size: 0.82rem; text-align: left; }
 </style>"""
 
@@ -104,8 +106,10 @@ def _table(table: Table, by_place: Mapping[str, Record], notes: bool) -> Html:
                 spans[-1] = (column.group, spans[-1][1] + 1)
             else:
                 spans.append((column.group, 1))
-        over = "<tr><th></th>" + "".join(f'<th class="over" colspan="{n}">{escape(group)}</th>' for group, n in spans)
-        over += ("<th></th>" if noted else "") + "</tr>"
+        over = '<tr><th class="over"></th>' + "".join(
+            f'<th class="over" colspan="{n}">{escape(group)}</th>' for group, n in spans
+        )
+        over += ('<th class="over"></th>' if noted else "") + "</tr>"
     heads = "".join(f"<th>{escape(column.title)}</th>" for column in table.columns) + ("<th></th>" if noted else "")
     body = "".join(
         f'<tr><td class="name" title="{escape(row.name)}">{escape(row.name)}</td>'

@@ -6,7 +6,7 @@ from typing import Any
 
 from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce.figures import KINDS, Figure, Series, table_figures
-from f2stnet.experiments.reproduce.layouts import symbol
+from f2stnet.experiments.reproduce.layout_parts import symbol
 from f2stnet.experiments.reproduce.shelf import Group, Shelf
 from f2stnet.experiments.reproduce.suite import RowConfig, Run
 from f2stnet.experiments.reproduce.tables import Table, slug
@@ -42,6 +42,8 @@ def _from_rounds(group: Group, shelf: Shelf) -> list[Figure]:
     alphas: list[Any] = sorted(group.values("alpha_het")) or [None]
     for kind in group.values("kind") or [None]:
         place = f"{group.data}, partition {kind}" if kind else group.data
+        if group.block.title:
+            place = f"{group.block.title}: {place}"
         for alpha in alphas:
             chosen = {key: value for key, value in (("kind", kind), ("alpha_het", alpha)) if value is not None}
             lines = {name: runs for row in group.rows for name, runs in _lines(group, row, chosen)}

@@ -17,12 +17,13 @@ def sheet(table: Table) -> str:
     writer.writerow(HEADS)
     for row in table.rows:
         for column, cell in zip(table.columns, row.cells, strict=True):
-            apart = cell.difference
+            apart, to_best = cell.interval(), cell.difference
             writer.writerow(
                 [
                     table.key, row.name, column.name, " ".join(map(str, sorted(cell.figures))), len(cell.seeds),
                     _number(cell.mean() if cell.figures else None), _number(cell.deviation()), cell.rank or "",
-                    *map(_number, (apart.mean, apart.low, apart.high) if apart else (None, None, None)),
+                    _number(to_best.mean if to_best else None),
+                    *map(_number, (apart.low, apart.high) if apart else (None, None)),
                     "" if apart is None or apart.low is None else str(apart.tie).lower(),
                     cell.paper, "" if cell.figures else cell.needs, " ".join(cell.records),
                 ]

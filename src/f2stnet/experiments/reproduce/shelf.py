@@ -73,7 +73,8 @@ def last_parts(run: Run) -> dict[str, Any]:
 
 
 def groups(suite: Suite, shelf: Shelf, own: Sequence[str] = ()) -> list[Group]:
-    """Blocks on data sets, in the suite's order; then, where there are records, on data that no suite knows."""
+    """Blocks on data sets, in the suite's order; then, where there are records, on data that it does not name."""
+    own = [name for name in own if name not in suite.data]
     names = [*suite.data, *own]
     found: dict[tuple[int, str], list[Run]] = {}
     for run in suite.runs(names):

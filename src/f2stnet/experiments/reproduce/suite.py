@@ -11,6 +11,8 @@ figures = ["size"]                      # what is drawn of it, see figures.py
 data = ["pems08-part"]
 seeds = [0, 1, 2]
 seeds_for = { hzmetro-10min = [0] }     # fewer on some sets
+settings_for = { synthetic = { federation = { rounds = 30 } } }  # other settings on some sets
+against = "F2STNet"                     # a row: some tables show everybody's paired difference to it
 order = ["row", "data", "grid", "seed"] # outermost first: what an interruption leaves whole
 guess = 60                              # seconds of a run, until records tell
 settings = { training = { epochs = 66 } }
@@ -38,6 +40,7 @@ SUITES = Path(__file__).parent.parent / "suites"
 Kind = Literal["central", "federated", "efficiency"]
 KEYS = ("title", "shows", "rank", "blocks")
 AXES = ("row", "data", "grid", "seed")
+SYNTHETIC = "synthetic"  # made from its seed, so any suite can be run on it whether it names it or not
 Sections = Mapping[str, Mapping[str, Any]]
 
 
@@ -68,12 +71,14 @@ class BlockConfig:
     together: bool = False  # one more table, with all data sets side by side
     title: str = ""
     note: str = ""
+    against: str = ""  # a row: some tables show everybody's paired difference to it
     data: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2)
     seeds_for: Any = field(default_factory=dict)
     order: tuple[str, ...] = AXES
     guess: float = 60.0
     settings: Any = field(default_factory=dict)
+    settings_for: Any = field(default_factory=dict)  # by data set
     grid: Any = field(default_factory=dict)
     rows: tuple[RowConfig, ...] = ()
 
@@ -81,7 +86,10 @@ class BlockConfig:
         axes = ", ".join(AXES)
         require(sorted(self.order) == sorted(AXES), f"order = {list(self.order)}: expected {axes} in some order")
         require(bool(self.data), "data is missing: the names of its data sets")
-        _require_tables(self, "settings", "seeds_for", "grid")
+        _require_tables(self, "settings", "settings_for", "seeds_for", "grid")
+        names = [row.name for row in self.rows]
+        known = not self.against or self.against in names
+        require(known, f"against = {self.against!r}: no row is called that{did_you_mean(self.against, names)}")
         for key in self.grid:
             require(key.count(".") == 1, f"grid.{key}: expected section.key, as partition.alpha_het")
 
@@ -124,8 +132,9 @@ class Suite:
 
     def runs(self, data: Sequence[str] | None = None, seeds: Sequence[int] | None = None) -> list[Run]:
         """In the order of their value. `data` and `seeds` narrow it; a data set that no suite knows is somebody's own
-        and is run as every block says."""
-        strange = [name for name in data or () if name not in self.data and name not in declared_data()]
+        and is run as every block says, and so is the made-up city in a suite that does not name it."""
+        others = declared_data() - {SYNTHETIC}
+        strange = [name for name in data or () if name not in self.data and name not in others]
         found: list[Run] = []
         for place, block in enumerate(self.blocks):
             names = [*dict.fromkeys(name for row in block.rows for name in (row.data or block.data)), *strange]
@@ -202,7 +211,7 @@ def _run(
     suite: str, place: int, block: BlockConfig, row: RowConfig, grid: tuple[tuple[str, Any], ...], data: str, seed: int
 ) -> Run:
     sections: dict[str, dict[str, Any]] = {}
-    for layer in (block.settings, row.settings, _nested(grid)):
+    for layer in (block.settings, block.settings_for.get(data, {}), row.settings, _nested(grid)):
         for section, keys in layer.items():
             sections.setdefault(section, {}).update(keys)
     return Run(

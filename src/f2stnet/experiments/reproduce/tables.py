@@ -29,6 +29,7 @@ class Cell:
     needs: str = ""  # the data set that would have to be here
     rank: int = 0  # 1: best, 2: second
     difference: Difference | None = None  # to the best of the column
+    apart: bool = False  # the figures are paired differences themselves, to a row that the column names
 
     @property
     def whole(self) -> bool:
@@ -41,11 +42,19 @@ class Cell:
     def deviation(self) -> float | None:
         return deviation(self.figures) if self.whole else None
 
+    def interval(self) -> Difference | None:
+        """Of the difference that this cell states, or else of that to the best."""
+        if not self.apart:
+            return self.difference
+        return difference(self.figures, dict.fromkeys(self.figures, 0.0)) if self.whole else None
+
     def text(self, digits: int, plus_minus: str = "±") -> str:
         """The figure in words that cannot be taken for another: a deviation only over all seeds."""
         if not self.figures:
             absent = f"here: not run{f' (needs {self.needs})' if self.needs else ''}"
             return f"paper: {self.paper}, {absent}" if self.paper else absent.removeprefix("here: ")
+        if self.apart:
+            return self._apart(digits)
         shown = show(self.mean(), digits)
         spread = self.deviation()
         if spread is not None:
@@ -55,6 +64,18 @@ class Cell:
         if self.difference is not None and self.difference.tie and self.rank != 1:
             shown += " ≈"
         return f"{shown} (paper: {self.paper})" if self.paper else shown
+
+    def _apart(self, digits: int) -> str:
+        """'-0.31 [-0.52, -0.10]'; the row that others are held against differs from itself by nothing."""
+        if not any(self.figures.values()):
+            return "0"
+        shown, found = signed(self.mean(), digits), self.interval()
+        if found is None:
+            return f"{shown} ({len(self.figures)} of {len(self.seeds)} seeds)"
+        if found.low is None or found.high is None:
+            return shown
+        tie = " ≈" if found.tie else ""
+        return f"{shown} [{signed(found.low, digits)}, {signed(found.high, digits)}]{tie}"
 
 
 @dataclass
@@ -161,10 +182,17 @@ def show(value: float, digits: int) -> str:
     return f"{value:,.{digits}f}" if abs(value) < 1e7 else f"{value:.1e}"
 
 
+def signed(value: float, digits: int) -> str:
+    """With its sign, unless what is shown of it is zero."""
+    shown = show(abs(value), digits)
+    return shown if not float(shown.replace(",", "")) else f"{'-' if value < 0 else '+'}{shown}"
+
+
 def caption(table: Table, notes: bool = True) -> str:
     """How to read it; without its notes where a table before it has told the same."""
     seeds = sorted({len(cell.seeds) for row in table.rows for cell in row.cells if cell.figures})
     many = any(count > 1 for count in seeds)
+    apart = any(cell.apart and cell.figures for row in table.rows for cell in row.cells)
     lines = list(table.notes) if notes else []
     if table.measured:
         ranked = any(column.better != "none" for column in table.columns)
@@ -175,6 +203,12 @@ def caption(table: Table, notes: bool = True) -> str:
                 "Mean ± sample deviation over paired seeds; ≈: the 95 % interval of the paired difference to the best "
                 "holds zero."
             )
+        if many and apart:
+            lines.append(
+                "In brackets: the 95 % interval of the paired difference that a column states; ≈: it holds zero, so "
+                "chance may be all of it."
+            )
         if 1 in seeds:
-            lines.append("A figure without ± is one seed: chance may be all of its difference.")
+            bare = "± or brackets" if apart else "±"
+            lines.append(f"A figure without {bare} is one seed: chance may be all of its difference.")
     return " ".join(lines)

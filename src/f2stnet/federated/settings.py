@@ -31,6 +31,7 @@ class FederationConfig:
     best: Literal["mean", "worst"] = (
         "mean"  # which validation loss picks the best round: over all labels, or the worst client's
     )
+    average: float = 0.0  # of the server's weights over the rounds: how much of it stays each round; 0: none
     patience: int = 0  # rounds without a better one before stopping, 0: never
     minimum: int = 1  # clients that must return something usable, or the round is skipped
     skips: int = 3  # skipped rounds in a row before the run stops
@@ -42,6 +43,7 @@ class FederationConfig:
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
         require(0 < self.fraction <= 1, f"fraction = {self.fraction}: expected more than 0 and at most 1")
         require(0 < self.decay <= 1, f"decay = {self.decay}: expected more than 0 and at most 1")
+        require(0 <= self.average < 1, f"average = {self.average}: expected 0 or more and below 1")
         require(self.patience >= 0, f"patience = {self.patience}: expected 0 or more")
         require(self.timeout > 0, f"timeout = {self.timeout}: expected a positive number of seconds")
         honest = "expected a positive number, 1 for an honest client"

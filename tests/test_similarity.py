@@ -82,6 +82,15 @@ def test_k_shape_aligns_a_bump_that_comes_late() -> None:
     assert shift[20] - shift[0] == 1
 
 
+def test_k_shape_finds_the_rises_where_most_series_fall() -> None:
+    """Random clusters to start with would all have the mean's shape, and five rounds do not part them."""
+    random = np.random.default_rng(0)
+    slope = np.where(np.arange(20_000) % 5 < 2, 1.0, -1.0)[:, None] * np.arange(3)
+    found = k_shape(slope + random.normal(0, 0.4, slope.shape), 16, iterations=5)
+    rises = (found[:, 2] > found[:, 0]).sum()
+    assert 3 <= rises <= 13
+
+
 def test_k_shape_is_the_same_each_time_and_survives_few_or_flat_series() -> None:
     series = np.random.default_rng(2).normal(size=(50, 3))
     np.testing.assert_array_equal(k_shape(series, 4), k_shape(series, 4))

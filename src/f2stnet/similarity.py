@@ -89,18 +89,23 @@ def k_shape(
     Two series are as near as the correlation of their best alignment. A cluster's centroid is the shape that
     correlates best with its aligned members: the first eigenvector of their Gram matrix, less the mean. Flat series
     have no shape and are left out; a centroid without members is 0.
+
+    It starts from series that are unlike each other, not from random clusters: those of many series would all have the
+    shape of the whole, and a few rounds do not part them.
     """
     x = z_normalised(np.asarray(series, dtype=np.float64))
     x = x[np.abs(x).sum(axis=1) > 0]
-    return kept("k-shape", lambda: _k_shape(x, clusters, iterations, seed), x, clusters, iterations, seed)
+    made_from = (x, clusters, iterations, seed, "unlike")  # how it starts tells it from what older versions kept
+    return kept("k-shape", lambda: _k_shape(x, clusters, iterations, seed), *made_from)
 
 
 def _k_shape(x: Float[np.ndarray, "M S"], clusters: int, iterations: int, seed: int) -> Float[np.ndarray, "K S"]:
-    steps = x.shape[1]
-    shifts = shift_matrices(steps)
-    member = np.random.default_rng(seed).integers(clusters, size=len(x))
-    shift = np.full(len(x), steps - 1)  # none
-    centroids = np.zeros((clusters, steps))
+    centroids = np.zeros((clusters, x.shape[1]))
+    if not len(x):
+        return centroids
+    shifts = shift_matrices(x.shape[1])
+    member, shift, likeness = closest(x, x[_unlike(x, clusters, seed)])
+    _fill_empty(member, likeness, clusters)
     for _ in range(iterations):
         centroids = _centroids(x, member, shift, shifts, clusters)
         before = member
@@ -109,6 +114,22 @@ def _k_shape(x: Float[np.ndarray, "M S"], clusters: int, iterations: int, seed: 
         if np.array_equal(member, before):
             break
     return centroids
+
+
+def _unlike(x: Float[np.ndarray, "M S"], count: int, seed: int) -> list[int]:
+    """Rows, each drawn the more likely the less those before are like it (k-means++, Arthur and Vassilvitskii, 2007).
+
+    1 − correlation is half the mean squared distance of two z-normalised series.
+    """
+    random = np.random.default_rng(seed)
+    rows, far = [int(random.integers(len(x)))], np.full(len(x), np.inf)
+    while len(rows) < count:
+        far = np.minimum(far, np.maximum(1 - closest(x, x[rows[-1:]])[2], 0))
+        far[rows] = 0
+        if not far.any():
+            break
+        rows.append(int(random.choice(len(x), p=far / far.sum())))
+    return rows
 
 
 def closest(

@@ -19,6 +19,8 @@ Where this differs from the released code, and why:
 - It hands out as many forecasts as steps were read, the first of them from the first step of a causal scan.
   Here every forecast step reads all steps, and the two numbers may differ.
 - 5.2 M of the 20.5 M published parameters take no part in its forecast and are left out.
+- Its values are scaled to 0 … 1; its rate falls to a tenth and rises again every 100 batches, and the last weights are
+  tested. Here they are in deviations, the recipe has one cosine, and the best epoch is kept.
 
 The paper also speaks of other temporal granularities; like the released code, this reads one window, and it knows no
 calendar. The norm is over the nodes: a single node keeps only its sign, so this model needs several.

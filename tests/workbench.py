@@ -25,6 +25,7 @@ def bench(
     received: Arrays | None = None,
     t: int = 0,
     epochs: int = 1,
+    steps: int = 0,
     nodes: tuple[int, ...] = (0, 1, 2, 3),
     dropout: float = 0.15,
     seed: int = 0,
@@ -40,7 +41,7 @@ def bench(
     model = make_model("stid", STIDConfig(width=4, blocks=1, dropout=dropout), Task.of(series, 6, 3))
     name = method.split("+")[0]
     composed = compose(method, {name: settings} if settings else None)
-    local = Local(model.to(device), windows, composed, TrainingConfig(batch=32, **training), epochs)
+    local = Local(model.to(device), windows, composed, TrainingConfig(batch=32, **training), epochs, steps)
     local.enter(0, t, seed, parts, np.array(nodes), scaler, {}, received or {})
     return local
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.profiler import ProfilerActivity, profile
 
-from f2stnet.federated.aggregate import AverageOverRounds, MomentOptimiser, OptimiserConfig, Rows, combine
+from f2stnet.federated.aggregate import MomentOptimiser, OptimiserConfig, Rows, combine
 
 
 @given(st.integers(1, 5), st.integers(0, 2**31 - 1))
@@ -109,25 +109,3 @@ def test_nothing_is_held_but_one_arrays_sums() -> None:
             live += event.nbytes()
             peak = max(peak, live)
     assert peak < 10 * array + 5 * array  # the result and a few arrays
-
-
-def test_the_average_over_rounds_by_hand() -> None:
-    average = AverageOverRounds(0.5)
-    seen = [float(average.update({"w": torch.tensor([value])})["w"]) for value in (8.0, 2.0, 6.0, 0.0)]
-    # shares: 1, 2/3, 1/2, 1/2 (the share of a fourth round, 2/5, is below 1 - decay)
-    assert seen == pytest.approx([8.0, 4.0, 5.0, 2.5])
-
-
-def test_a_restored_average_goes_on_as_the_old_one() -> None:
-    old, new = AverageOverRounds(0.9), AverageOverRounds(0.9)
-    for value in (1.0, 5.0, 2.0):
-        old.update({"w": torch.tensor([value])})
-    new.restore(old.state())
-    assert torch.equal(old.update({"w": torch.tensor([9.0])})["w"], new.update({"w": torch.tensor([9.0])})["w"])
-
-
-def test_without_decay_the_average_is_the_last_round_and_takes_no_room_in_a_checkpoint() -> None:
-    average = AverageOverRounds(0.0)
-    for value in (1.0, 5.0, 2.0):
-        assert float(average.update({"w": torch.tensor([value])})["w"]) == value
-    assert average.state() == {}

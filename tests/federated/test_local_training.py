@@ -1,5 +1,7 @@
 """The client's bench: what a turn leaves as it found it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -34,3 +36,23 @@ def test_moments_start_afresh_in_every_round_of_a_shared_model() -> None:
 def test_the_key_that_kept_moments_is_gone() -> None:
     with pytest.raises(InputError, match=r"unknown key 'federation\.moments'"):
         configure_federation(sections={"federation": {"moments": "kept"}})
+
+
+@pytest.mark.parametrize(("windows", "expected"), [(None, 5), (31, 5), (3, 3)])
+def test_local_steps_are_alike_for_clients_of_any_size(windows: int | None, expected: int) -> None:
+    """A client with fewer windows than steps makes one of each."""
+    local = bench("fedavg", steps=5)
+    local.parts = replace(local.parts, train=local.parts.train[:windows])
+    local.train(0.01)
+    assert float(local.descent.moments()["adam.0.step"]) == expected
+
+
+def test_local_steps_share_the_windows_out_evenly_and_leave_none_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    local = bench("fedavg", steps=7)
+    seen: list[torch.Tensor] = []
+    monkeypatch.setattr(local.descent, "_step", seen.append)
+    local.descent.start(0.01, {})
+    local.descent.epoch(local.parts.train, 0)
+    sizes = {len(origins) for origins in seen}
+    assert max(sizes) - min(sizes) <= 1
+    assert sorted(torch.cat(seen).tolist()) == sorted(local.parts.train.tolist())

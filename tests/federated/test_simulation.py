@@ -101,29 +101,13 @@ def test_every_partition_trains(tmp_path: Path, kind: str) -> None:
     assert np.isfinite(metrics["global"]["rmse"])
 
 
-def test_averaging_over_rounds_changes_what_is_kept_and_not_what_clients_train(tmp_path: Path) -> None:
-    for name, decay in (("plain", 0.0), ("averaged", 0.9)):
-        federate(waves(), settings("fedavgm", "windows", federation={"rounds": 3, "average": decay}), tmp_path / name)
-    (one, _), (two, standing) = (FederationFolder(tmp_path / n).saved() or ({}, None) for n in ("plain", "averaged"))
-    assert all(torch.equal(one[name], two[name]) for name in one if name.startswith("model."))
-    assert standing is not None
-    assert standing.best_round == 3
-    best = FederationFolder(tmp_path / "averaged").run.best()
-    moved = [name for name in best if f"model.{name}" in two and not torch.equal(best[name], two[f"model.{name}"])]
-    assert moved
-    assert all(torch.equal(best[name], two[f"average.of.{name}"]) for name in moved)
-
-
 @pytest.mark.parametrize("method", ["moon", "ditto", "ffa-robust+fedopt", "fedproto", "afl", "local", "pooled", "fggp"])
 def test_a_killed_server_resumes_to_the_very_same_weights(
     tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kill -9 in the middle of round 3, after its first client has answered: nothing after the checkpoint of round 2
     has been saved, but that client's own state is ahead already."""
-    series, federation = (
-        waves(),
-        settings(method, kind_for(method), federation={"rounds": 4, "fraction": 0.7, "average": 0.6}),
-    )
+    series, federation = waves(), settings(method, kind_for(method), federation={"rounds": 4, "fraction": 0.7})
     whole = federate(series, federation, tmp_path / "whole")
 
     class Killed(BaseException):
@@ -300,6 +284,16 @@ def test_pooled_is_what_one_holder_of_everything_would_train(tmp_path: Path) -> 
     clients = clients_of(federation, tmp_path)
     everybodys = sum(len(clients.held(client).parts.train) for client in range(3))
     assert len(clients.held(0).trained.train) == everybodys > len(clients.held(0).parts.train)
+
+
+def test_equal_local_steps_change_a_federation_and_not_pooled_training(tmp_path: Path) -> None:
+    for method, alike in (("pooled", True), ("fedavg", False)):
+        for steps in (0, 3):
+            federate(
+                waves(), settings(method, federation={"rounds": 1, "local_steps": steps}), tmp_path / f"{method}{steps}"
+            )
+        one, two = (RunFolder(tmp_path / f"{method}{steps}").best() for steps in (0, 3))
+        assert all(torch.equal(one[name], two[name]) for name in one) is alike
 
 
 def test_pooled_scales_as_any_other_method(tmp_path: Path) -> None:

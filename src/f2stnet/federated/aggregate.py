@@ -145,39 +145,6 @@ class MomentOptimiser:
         self.v = {name[2:]: array for name, array in state.items() if name.startswith("v.")}
 
 
-@dataclass
-class AverageOverRounds:
-    """The server's weights, averaged over the rounds:
-
-        Θ̄ ← Θ̄ + a_t (Θ − Θ̄),    a_t = max(1 − decay, 2 / (1 + t))
-
-    so that early rounds are soon forgotten. Momentum on the server overshoots and comes back; the average lies between.
-    Clients go on from Θ, which keeps its momentum; Θ̄ is what is validated and kept. With decay 0 it is Θ itself.
-    """
-
-    decay: float
-    arrays: Arrays = field(default_factory=dict)
-    rounds: int = 0
-
-    def update(self, new: Arrays) -> Arrays:
-        if not self.decay:
-            return new
-        self.rounds += 1
-        share, old = max(1 - self.decay, 2 / (1 + self.rounds)), self.arrays or new
-        self.arrays = {name: torch.lerp(old[name], array, share) for name, array in new.items()}
-        return self.arrays
-
-    def state(self) -> Arrays:
-        if not self.decay:
-            return {}
-        return {"rounds": torch.tensor(self.rounds)} | {f"of.{name}": array for name, array in self.arrays.items()}
-
-    def restore(self, state: Arrays) -> None:
-        if state:
-            self.rounds = int(state["rounds"])
-            self.arrays = {name[3:]: array for name, array in state.items() if name.startswith("of.")}
-
-
 def squared_distance(a: Arrays, b: Arrays) -> float:
     """‖a − b‖² over all arrays."""
     return float(sum((a[name].double() - b[name].double()).square().sum() for name in a))

@@ -164,7 +164,9 @@ class Clients:
         windows = Windows(held.series, nothing, window.input, window.horizon, device, window.days)
         torch.manual_seed(run.seed)
         model = make_model(run.model, run.settings, task).to(device)
-        return Local(model, windows, self.method, run.training, self.federation.config.local_epochs)
+        config = self.federation.config
+        steps = 0 if self.method.pooled else config.local_steps  # one client, whose steps are nobody else's measure
+        return Local(model, windows, self.method, run.training, config.local_epochs, steps)
 
     def _sums(self, held: Held) -> Any:
         window = self.federation.run.window

@@ -24,15 +24,17 @@ Losses = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
 
 class Descent:
     def __init__(
-        self, model: nn.Module, losses: Losses, config: TrainingConfig, lesson: Lesson, device: torch.device, pool: Any
-    ) -> None:
-        """`pool` is the memory that recordings share, None where nothing is recorded."""
+        self, model: nn.Module, losses: Losses, config: TrainingConfig, lesson: Lesson, device: torch.device, pool: Any,
+        steps: int = 0,
+    ) -> None:  # fmt: skip
+        """`pool` is the memory that recordings share, None where nothing is recorded. `steps` make up an epoch; 0: as
+        many as batches of the configured size do."""
         self.model, self.losses, self.config, self.lesson, self.device = model, losses, config, lesson, device
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = adam(self.parameters, config, device)
         self.total = torch.zeros(2, dtype=torch.float64, device=device)  # task loss and labels of the epoch
         self.captured: dict[int, CapturedStep] = {}  # by batch size
-        self.pool = pool
+        self.pool, self.steps = pool, steps
 
     def start(self, rate: float, moments: Mapping[str, Tensor]) -> None:
         """From these moments, from fresh ones where there are none."""
@@ -45,7 +47,7 @@ class Descent:
         order = every[torch.randperm(len(every))].to(self.device)
         self.model.train()
         self.total.zero_()
-        batches = order.split(self.config.batch)
+        batches = order.tensor_split(min(self.steps, len(order))) if self.steps else order.split(self.config.batch)
         for done, origins in enumerate(batches):
             self.lesson.at(number * len(batches) + done, len(batches))
             if self.config.capture and self.device.type == "cuda":

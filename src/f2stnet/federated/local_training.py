@@ -40,7 +40,13 @@ class Local:
     validation_loss: float  # of the model that was just trained
 
     def __init__(
-        self, model: nn.Module, windows: Windows, method: Method, config: TrainingConfig, epochs: int = 1
+        self,
+        model: nn.Module,
+        windows: Windows,
+        method: Method,
+        config: TrainingConfig,
+        epochs: int = 1,
+        steps: int = 0,
     ) -> None:
         self.model, self.windows, self.method, self.config, self.epochs = model, windows, method, config, epochs
         self.device = windows.device
@@ -51,7 +57,7 @@ class Local:
         self.mended = _Mended(self)
         self.forecaster = Forecaster(self.mended, windows, config.capture)
         self.lesson = Lesson(config, windows.horizon, self.device)
-        self.descent = Descent(model, self._losses, config, self.lesson, self.device, self.forecaster.pool)
+        self.descent = Descent(model, self._losses, config, self.lesson, self.device, self.forecaster.pool, steps)
         self.parameters = self.descent.parameters
         self.looked_up = LookedUp(model)
         self._places: dict[str, Tensor] = {}

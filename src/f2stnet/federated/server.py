@@ -16,7 +16,7 @@ from flwr.serverapp import Grid
 
 from f2stnet.data.windows import Task
 from f2stnet.errors import InputError
-from f2stnet.federated.aggregate import Arrays, AverageOverRounds, Rows, as_arrays
+from f2stnet.federated.aggregate import Arrays, Rows, as_arrays
 from f2stnet.federated.declared import TALLIED
 from f2stnet.federated.fairness import fairness
 from f2stnet.federated.folder import FederationFolder, Standing
@@ -44,7 +44,6 @@ class Server:
         self.config: FederationConfig = federation.config
         self.method: Method = federation.compose()
         self.standing = Standing()
-        self.average = AverageOverRounds(self.config.average)
 
     def run(self, resume: bool = False) -> dict[str, Any]:
         """All rounds; returns what `metrics.json` holds."""
@@ -104,7 +103,6 @@ class Server:
         self.method.weighting.restore(self.standing.weighting)
         if self.method.optimiser is not None:
             self.method.optimiser.restore(under("optimiser.", tensors))
-        self.average.restore(under("average.", tensors))
         self.strategy.beside = under("beside.", tensors)
         return under("model.", tensors)
 
@@ -127,12 +125,11 @@ class Server:
         line["refused"] = {str(client): why for client, why in self.strategy.last["refused"].items()}
         line["train_loss"] = None if metrics is None else metrics.get("train-loss")
         if new is not None:
-            judged = self.average.update(arrays)
-            line["validation"] = validation = self._evaluate(judged, "validation", number)
+            line["validation"] = validation = self._evaluate(arrays, "validation", number)
             loss = _chosen_loss(validation, self.config.best)
             if loss < at.best_loss:
                 at.best_loss, at.best_round = loss, number
-                self.place.run.save_best(self.template | judged)
+                self.place.run.save_best(self.template | arrays)
         at.ended = self._reason_to_end()
         at.weighting = self.method.weighting.state()
         line |= {"best_round": at.best_round, "seconds": round(time.perf_counter() - began, 4)}
@@ -197,7 +194,6 @@ class Server:
         tensors = {f"model.{name}": array for name, array in arrays.items()}
         if self.method.optimiser is not None:
             tensors |= {f"optimiser.{name}": array for name, array in self.method.optimiser.state().items()}
-        tensors |= {f"average.{name}": array for name, array in self.average.state().items()}
         return tensors | {f"beside.{name}": array for name, array in self.strategy.beside.items()}
 
     # The end

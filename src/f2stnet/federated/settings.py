@@ -22,6 +22,7 @@ class FederationConfig:
     rounds: int = 50
     fraction: float = 1.0  # of the clients that train in a round, drawn anew each round
     local_epochs: int = 1
+    local_steps: int = 0  # in each of them, alike for all clients, whose batches differ then; 0: by training.batch
     rate: Literal["constant", "cosine", "decay"] = "cosine"  # of the local learning rate over the rounds
     decay: float = 0.98  # its factor a round, for `decay`
     rows: Literal["all", "owners"] = (
@@ -31,7 +32,6 @@ class FederationConfig:
     best: Literal["mean", "worst"] = (
         "mean"  # which validation loss picks the best round: over all labels, or the worst client's
     )
-    average: float = 0.0  # of the server's weights over the rounds: how much of it stays each round; 0: none
     patience: int = 0  # rounds without a better one before stopping, 0: never
     minimum: int = 1  # clients that must return something usable, or the round is skipped
     skips: int = 3  # skipped rounds in a row before the run stops
@@ -41,9 +41,9 @@ class FederationConfig:
     def __post_init__(self) -> None:
         for key in ("rounds", "local_epochs", "minimum", "skips"):
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
+        require(self.local_steps >= 0, f"local_steps = {self.local_steps}: expected 0 or more")
         require(0 < self.fraction <= 1, f"fraction = {self.fraction}: expected more than 0 and at most 1")
         require(0 < self.decay <= 1, f"decay = {self.decay}: expected more than 0 and at most 1")
-        require(0 <= self.average < 1, f"average = {self.average}: expected 0 or more and below 1")
         require(self.patience >= 0, f"patience = {self.patience}: expected 0 or more")
         require(self.timeout > 0, f"timeout = {self.timeout}: expected a positive number of seconds")
         honest = "expected a positive number, 1 for an honest client"

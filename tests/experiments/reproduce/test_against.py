@@ -73,23 +73,25 @@ def test_compositions_are_held_against_pooled_and_against_fedavg_with_the_same_o
         *(f"against {BASE}: {what}" for what in ("RMSE, %", "Max-RMSE, %", "Std-RMSE, %", "mean gap, points")),
     ]
     rows = {row.name: row for row in table.rows}
-    assert [row.reference for row in table.rows] == [True, True] + [False] * 6
-    assert table.rows[2].name == "FFA-robust + server momentum (recommended)"
+    assert [row.reference for row in table.rows] == [True, True] + [False] * 8
+    assert table.rows[2].name == "FFA-robust + server momentum, equal steps (recommended)"
     assert [cell.text(2) for cell in rows[BASE].cells[6:]] == ["0"] * 4
-    fair = rows["AFL + server momentum"].cells
+    fair = rows["AFL + server momentum, equal steps"].cells
     assert fair[6].figures[1] == pytest.approx(100 * (fair[0].figures[1] / rows[BASE].cells[0].figures[1] - 1))
     assert fair[5].figures[1] == pytest.approx(100 * (fair[0].figures[1] / rows["pooled"].cells[0].figures[1] - 1))
     assert fair[9].figures[1] == pytest.approx(fair[4].figures[1] - rows[BASE].cells[4].figures[1])
     assert all(cell.rank == 0 for row in table.rows for cell in row.cells[5:])
 
 
-def test_all_compositions_have_the_same_rounds_batches_and_clients() -> None:
+def test_all_compositions_have_the_same_rounds_and_clients_and_batches_or_steps() -> None:
     from f2stnet.experiments.reproduce.keys import configuration
 
     for run in _block(RECOMMENDED)[1]:
         config = configuration(run)
         assert config["federation"]["federation"]["rounds"] == 110
-        assert config["run"]["training"]["batch"] == 32
+        steps = 27 if "equal steps" in run.row else 0
+        assert config["federation"]["federation"]["local_steps"] == steps
+        assert config["run"]["training"]["batch"] == (64 if run.method == "pooled" else 16)
         assert config["run"]["window"]["days"] == 0
         kept = {key: config["federation"]["partition"][key] for key in ("kind", "clients", "alpha_het")}
         assert kept == {"kind": "regime", "clients": 10, "alpha_het": 10.0}

@@ -212,6 +212,11 @@ def test_one_client_has_no_spread_and_still_a_page(train: Train) -> None:
     assert "Spread (Std-RMSE): there is nothing to draw" in html
 
 
+def test_equal_local_steps_are_said_and_their_absence_is_not(train: Train) -> None:
+    assert "1 of 3 steps each" in text(federated_report(train("fedavg", "windows", clients=2, seed=5, local_steps=3)))
+    assert "steps each" not in text(federated_report(train("fedavg", "windows", clients=1)))
+
+
 def test_many_clients_are_folded_away_and_each_has_a_row_of_weights(train: Train) -> None:
     html = text(federated_report(train("ffa", "windows", clients=14)))
     assert "<summary>Each of the 14 clients</summary>" in html

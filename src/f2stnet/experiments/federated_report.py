@@ -78,7 +78,7 @@ def _about(run: FederatedRun) -> list[Html]:
         "best round": f"{found['best_round']}, by the {'mean' if config.best == 'mean' else 'worst client’s'} loss"
         if found["best_round"]
         else "none",
-        "local epochs": f"{config.local_epochs}",
+        "local epochs": f"{config.local_epochs}{f' of {config.local_steps} steps each' if config.local_steps else ''}",
         "rounds skipped": f"{len(run.skipped)}",
         "answers left out": f"{found['refused']}",
         "seed": f"{found['seed']}",

@@ -40,7 +40,7 @@ class F2STNetConfig:
     edges: int = 16  # width of the embeddings that weigh the given edges
     residual: bool = True  # a path around the graph convolutions
     window: bool = True  # a linear reading of the whole window beside the encoder
-    hidden_days: float = 0.0  # share of the windows whose earlier days are hidden in training, some or all
+    hidden_days: float = 0.1  # share of the windows whose earlier days are hidden in training, some or all
     node: bool = True  # node embedding
     calendar: bool = True  # time-of-day and day-of-week embeddings
     future: int = 16  # width of the embeddings of the hours to come, at the head; 0: none

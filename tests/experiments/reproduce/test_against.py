@@ -92,6 +92,7 @@ def test_all_compositions_have_the_same_rounds_and_clients_and_batches_or_steps(
         steps = 27 if "equal steps" in run.row else 0
         assert config["federation"]["federation"]["local_steps"] == steps
         assert config["run"]["training"]["batch"] == (64 if run.method == "pooled" else 16)
+        assert config["run"]["model"]["dropout"] == (0.2 if run.method == "pooled" else 0.1)
         assert config["run"]["window"]["days"] == 0
         kept = {key: config["federation"]["partition"][key] for key in ("kind", "clients", "alpha_het")}
         assert kept == {"kind": "regime", "clients": 10, "alpha_het": 10.0}

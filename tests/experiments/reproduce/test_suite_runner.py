@@ -264,7 +264,7 @@ def test_estimates_come_from_the_nearest_kin_on_this_hardware() -> None:
     estimates = Estimates([], HARDWARE)
     assert estimates.seconds(run, config) == (run.guess, False)
     slow = make(next(run for run in runs if run.method == "fedavg")) | {"wall_seconds": 600.0}
-    slow["config"]["federation"]["federation"]["rounds"] = 120  # ten seconds in two rounds
+    slow["config"]["federation"]["federation"]["rounds"] *= 2
     assert Estimates([slow], HARDWARE).seconds(run, config) == (300.0, True)  # same model, other method
     own = make(run) | {"wall_seconds": 42.0}
     assert Estimates([slow, own], HARDWARE).seconds(run, config) == (42.0, True)

@@ -12,7 +12,7 @@ from f2stnet.federated.methods.parts import Part, methods
 
 @dataclass(frozen=True)
 class FedAvgMConfig:
-    beta: float = 0.8
+    beta: float = 0.7
     rate: float = 1.0  # η on the server
 
     def __post_init__(self) -> None:

@@ -13,6 +13,9 @@ def plot(figure: Figure) -> Html:
     return page.figure(data, layout, figure.caption, height, figure.title)
 
 
+NAMED_IN_PLACE = 6  # more names than these lie on each other; they go into a legend
+SYMBOLS = ("circle", "diamond", "square", "cross")  # another when the colours start again
+
 Drawn = tuple[list[dict[str, Any]], dict[str, Any], int]
 
 
@@ -49,12 +52,13 @@ def _beside(x: float, ends: tuple[float, float], at: int) -> str:
 def _scatter(figure: Figure) -> Drawn:
     places = [line.x[0] for line in figure.series]
     ends = min(places, default=0.0), max(places, default=0.0)
+    crowd = len(places) > NAMED_IN_PLACE
     data = [
         {
-            "type": "scatter", "mode": "markers+text", "name": escape(line.name), "x": line.x, "y": line.y,
-            "text": [escape(short(line.name, 24))], "textfont": {"size": 11},
-            "textposition": _beside(line.x[0], ends, at),
-            "showlegend": False, "marker": {"size": 10, "color": _colour(at)}, "cliponaxis": False,
+            "type": "scatter", "mode": "markers" if crowd else "markers+text", "name": escape(line.name),
+            "x": line.x, "y": line.y, "text": [escape(short(line.name, 24))], "textfont": {"size": 11},
+            "textposition": _beside(line.x[0], ends, at), "showlegend": crowd, "cliponaxis": False,
+            "marker": {"size": 10, "color": _colour(at), "symbol": SYMBOLS[at // len(page.PALETTE) % len(SYMBOLS)]},
             "error_y": {"type": "data", "array": line.error, "color": page.MUTED, "thickness": 1},
             "hovertemplate": "%{y:,.4~g} with %{x:,.4~s} parameters<extra>%{text}</extra>",
         }
@@ -64,7 +68,7 @@ def _scatter(figure: Figure) -> Drawn:
         {"type": "log", "dtick": 1} if figure.log_x else {}
     )
     layout = {"hovermode": "closest", "xaxis": axis, "yaxis": {"title": page.axis_title(figure.y_title)}}
-    return data, layout, 400
+    return data, layout | {"showlegend": crowd}, 400 + (20 * len(places) if crowd else 0)
 
 
 def _bars(figure: Figure) -> Drawn:

@@ -102,6 +102,7 @@ SWITCHES = {
     "state_space": False,
     "graph": False,
     "residual": False,
+    "bridge": True,
     "window": False,
     "node": False,
     "calendar": False,
@@ -114,7 +115,7 @@ SWITCHES = {
 
 @pytest.mark.parametrize("switch", SWITCHES)
 def test_each_switch_changes_the_model_and_leaves_a_working_one(switch: str) -> None:
-    series = waves(nodes=4)
+    series = waves(nodes=4, missing_share=0.2)
     torch.manual_seed(0)
     whole = F2STNet(F2STNetConfig(), task_of(series)).eval()
     other = F2STNet(F2STNetConfig(**{switch: SWITCHES[switch]}), task_of(series)).eval()  # type: ignore[arg-type]
@@ -122,7 +123,7 @@ def test_each_switch_changes_the_model_and_leaves_a_working_one(switch: str) -> 
     shared = {name: tensor for name, tensor in whole.state_dict().items() if name in own}
     other.load_state_dict({name: x for name, x in shared.items() if x.shape == own[name].shape}, strict=False)
     more = count_parameters(other) - count_parameters(whole)
-    assert np.sign(more) == {"residual": 0, "learned_graph": 1}.get(switch, -1)
+    assert np.sign(more) == {"residual": 0, "bridge": 0, "learned_graph": 1}.get(switch, -1)
     with torch.no_grad():
         found, wanted = other(inputs_of(series)), whole(inputs_of(series))
     assert found.shape == wanted.shape

@@ -26,6 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     configs = {name: small(name, epochs=1) for name in ("f2stnet", "paper", "stid", "last-value")}
     seasonal = configs["f2stnet"]
     configs["without days"] = replace(seasonal, window=replace(seasonal.window, days=0))
+    configs["bridging"] = replace(seasonal, settings=replace(seasonal.settings, bridge=True))
     return {name: fit(series, config, folder / name) for name, config in configs.items()}
 
 
@@ -45,7 +46,7 @@ def batch(run: Run, series: GraphSeries, origin: int) -> np.ndarray:
     return run.predict(series.cut(0, origin), np.array([origin]))[0]
 
 
-@pytest.mark.parametrize("name", ["f2stnet", "without days", "paper", "stid", "last-value"])
+@pytest.mark.parametrize("name", ["f2stnet", "without days", "bridging", "paper", "stid", "last-value"])
 def test_every_forecast_of_300_pushes_equals_the_batch_forecast(runs: dict[str, Run], name: str) -> None:
     run, series = runs[name], later()
     wanted = run.predict(series, np.arange(6, STEPS + 1))
@@ -57,17 +58,23 @@ def test_every_forecast_of_300_pushes_equals_the_batch_forecast(runs: dict[str, 
     assert stream.pushed == STEPS
 
 
-def test_models_that_read_steps_are_asked_for_one_step_a_push(runs: dict[str, Run]) -> None:
-    model = runs["f2stnet"].model
+@pytest.mark.parametrize(
+    ("name", "gaps", "read"), [("f2stnet", True, [1]), ("bridging", False, [1]), ("bridging", True, [1, 6])]
+)
+def test_models_that_read_steps_are_asked_for_one_step_a_push(
+    runs: dict[str, Run], name: str, gaps: bool, read: list[int]
+) -> None:
+    """And for the window once more where there is something in it to bridge."""
+    model = runs[name].model
     assert isinstance(model, ReadsSteps)
     assert not isinstance(runs["stid"].model, ReadsSteps)
-    stream, seen = fed(runs["f2stnet"], later(), 20), []
+    series = waves(steps=STEPS, seed=5, missing_share=0.2 if gaps else 0.0)
+    stream, seen = fed(runs[name], series, 20), []
     hook = model.body.encode.register_forward_hook(lambda _, given, __: seen.append(given[0].shape[1]))
-    series = later()
     stream.push(series.values[20], series.mask[20])
     stream.forecast()
     hook.remove()
-    assert seen == [1]
+    assert seen == read
 
 
 def test_numbers_that_mean_missing_need_no_mask(runs: dict[str, Run]) -> None:

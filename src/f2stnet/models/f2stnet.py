@@ -5,7 +5,7 @@ it knows which node and which hour it looks at, it has paths around each part, a
 Each addition has a switch of its own, so that its worth can be measured by taking it away.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import torch
@@ -17,6 +17,7 @@ from f2stnet.data.windows import Inputs, Task
 from f2stnet.errors import InputError
 from f2stnet.layers.earlier_days import EarlierDays
 from f2stnet.layers.embeddings import CalendarEmbedding, FutureCalendar, NodeEmbedding
+from f2stnet.layers.gaps import bridge
 from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution, NeighbourConvolution
 from f2stnet.layers.mlp import ResidualMLP
 from f2stnet.layers.spectral import SpectralInput
@@ -39,6 +40,7 @@ class F2STNetConfig:
     # The additions of `default`.
     edges: int = 16  # width of the embeddings that weigh the given edges
     residual: bool = True  # a path around the graph convolutions
+    bridge: bool = False  # gaps are filled from the readings around them
     window: bool = True  # a linear reading of the whole window beside the encoder
     hidden_days: float = 0.1  # share of the windows whose earlier days are hidden in training, some or all
     node: bool = True  # node embedding
@@ -78,6 +80,7 @@ class F2STNet(nn.Module):
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()
         self.horizon, self.outputs = task.horizon, len(task.targets)
+        self.bridges = config.bridge and config.variant == "default"
         body = PaperBody if config.variant == "paper" else DefaultBody
         self.body = body(config, task)
         self.head = nn.Linear(self.body.width, self.horizon * self.outputs)
@@ -86,10 +89,13 @@ class F2STNet(nn.Module):
             self.future = FutureCalendar(self.body.width, task.slots_per_day, self.outputs, config.future)
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "B H N Y"]:
+        if self.bridges:
+            inputs = replace(inputs, values=bridge(inputs.values, inputs.observed))
         return self.from_steps(self.read_steps(inputs.values, inputs.observed), inputs)
 
     def read_steps(self, x: Float[Tensor, "B T N C"], observed: Float[Tensor, "B T N C"]) -> Float[Tensor, "B T N D"]:
-        """z: all that is made of each step by itself. A stream keeps it, so that a new step costs one step's work."""
+        """z: all that is made of each step by itself. A stream keeps it, so that a new step costs one step's work, as
+        long as there are no gaps to bridge."""
         return self.body.read_steps(x, observed)
 
     def from_steps(self, z: Float[Tensor, "B T N D"], inputs: Inputs) -> Float[Tensor, "B H N Y"]:
@@ -131,7 +137,7 @@ class DefaultBody(nn.Module):
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()
         width, channels = config.width, task.channels
-        self.residual = config.residual
+        self.residual, self.bridges = config.residual, config.bridge
         self.encode: SpectralInput | RawInput | None = None
         self.temporal = self.window = self.known = self.earlier = None
         self.given = self.learned = self.node = self.calendar = None
@@ -185,7 +191,8 @@ class DefaultBody(nn.Module):
         if self.earlier is not None:
             told = inputs.earlier
             assert told is not None, "this model was made to read earlier days"
-            parts.append(self.earlier(told.values, told.observed))
+            values = bridge(told.values, told.observed) if self.bridges else told.values
+            parts.append(self.earlier(values, told.observed))
         if self.known is not None:
             parts.append(self.known(inputs.flat_known))
         return sum(parts[1:], start=parts[0])

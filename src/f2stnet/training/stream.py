@@ -7,7 +7,7 @@
 
 It keeps the last T steps and, where the model can say what it makes of a step by itself, that too; for a model that
 looks at earlier days, as many days of values. A push costs one step's work and the memory is the same after a year as
-after an hour.
+after an hour. Where the model bridges gaps, a window that has some is read anew: what fills them may have come later.
 """
 
 import json
@@ -33,7 +33,9 @@ Stamp = np.datetime64 | str
 
 @runtime_checkable
 class ReadsSteps(Protocol):
-    """A model whose reading of a window begins with something made of each step alone."""
+    """A model whose reading of a window begins with something made of each step alone, unless it `bridges` gaps."""
+
+    bridges: bool
 
     def read_steps(self, x: Tensor, observed: Tensor) -> Tensor: ...
 
@@ -126,10 +128,10 @@ class Stream:
         model = self.run.model.eval()
         inputs = self._inputs(known)
         with torch.no_grad():
-            if self._model is not None and self._read is not None:
-                scaled = self._model.from_steps(self._read.window[None], inputs)
-            else:
+            if self._model is None or self._read is None or (self._model.bridges and not inputs.observed.all()):
                 scaled = model(inputs)
+            else:
+                scaled = self._model.from_steps(self._read.window[None], inputs)
             return self._scaling.to_real(scaled.float())[0].cpu().numpy()
 
     def to_bytes(self) -> bytes:

@@ -11,14 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def bridge(values: Float[Tensor, "*B T N C"], observed: Float[Tensor, "*B T N C"]) -> Float[Tensor, "*B T N C"]:
-    steps, over = values.shape[-3], values.dim() - 3
+def bridge(values: Float[Tensor, "B T N C"], observed: Float[Tensor, "B T N C"]) -> Float[Tensor, "B T N C"]:
+    steps = values.shape[1]
     t = torch.arange(steps, device=values.device)[:, None, None].expand_as(values)
     seen = observed > 0
-    before = torch.where(seen, t, -1).cummax(over).values
-    after = torch.where(seen, t, steps).flip(over).cummin(over).values.flip(over)
+    before = torch.where(seen, t, -1).cummax(1).values
+    after = torch.where(seen, t, steps).flip(1).cummin(1).values.flip(1)
     p = torch.where(before < 0, after, before).clamp(max=steps - 1)
     q = torch.where(after == steps, before, after).clamp(min=0)
     share = (t - p).to(values.dtype) / (q - p).clamp(min=1)
-    start, end = values.gather(over, p), values.gather(over, q)  # both 0 where nothing was observed
+    start, end = values.gather(1, p), values.gather(1, q)  # both 0 where nothing was observed
     return torch.lerp(start, end, share)

@@ -40,7 +40,7 @@ class F2STNetConfig:
     # The additions of `default`.
     edges: int = 16  # width of the embeddings that weigh the given edges
     residual: bool = True  # a path around the graph convolutions
-    bridge: bool = False  # gaps are filled from the readings around them
+    bridge: bool = False  # gaps of the window are filled from the readings around them
     window: bool = True  # a linear reading of the whole window beside the encoder
     hidden_days: float = 0.1  # share of the windows whose earlier days are hidden in training, some or all
     node: bool = True  # node embedding
@@ -137,7 +137,7 @@ class DefaultBody(nn.Module):
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()
         width, channels = config.width, task.channels
-        self.residual, self.bridges = config.residual, config.bridge
+        self.residual = config.residual
         self.encode: SpectralInput | RawInput | None = None
         self.temporal = self.window = self.known = self.earlier = None
         self.given = self.learned = self.node = self.calendar = None
@@ -191,8 +191,7 @@ class DefaultBody(nn.Module):
         if self.earlier is not None:
             told = inputs.earlier
             assert told is not None, "this model was made to read earlier days"
-            values = bridge(told.values, told.observed) if self.bridges else told.values
-            parts.append(self.earlier(values, told.observed))
+            parts.append(self.earlier(told.values, told.observed))
         if self.known is not None:
             parts.append(self.known(inputs.flat_known))
         return sum(parts[1:], start=parts[0])

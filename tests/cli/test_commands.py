@@ -264,7 +264,10 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on_with_resume(tmp_path: Path) -> N
     program = [sys.executable, "-c", "from f2stnet.cli import main; main()"]
     words = ["train", *CITY, *SMALL[2:], "--set", "training.epochs=400", "--set", "training.patience=400"]
     out = ["--out", str(tmp_path / "run")]
-    process = subprocess.Popen([*program, *words, *out], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [*program, *words, *out], stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background inherit deaf ears
+    )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("epoch 2/"):

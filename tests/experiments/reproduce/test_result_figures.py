@@ -84,6 +84,22 @@ def test_names_in_a_figure_are_never_markup() -> None:
         assert "<script>alert" not in plot(figure)
 
 
+@pytest.mark.parametrize(("points", "beside"), [(6, True), (7, False), (13, False)])
+def test_names_stand_beside_a_few_points_and_in_a_legend_beyond(points: int, beside: bool) -> None:
+    series = [Series(f"model {n}", [1e5 + n], [20.0 + n], [None]) for n in range(points)]
+    figure = Figure("key", "title", "", "scatter", "x", "y", series, log_x=True)
+    drawn = ElementTree.fromstring(svg(figure))
+    texts = [text for text in drawn.iter("{http://www.w3.org/2000/svg}text") if (text.text or "").startswith("model")]
+    assert [text.text for text in texts] == [line.name for line in series]  # each once
+    assert {float(text.get("y", "0")) < 110 for text in texts[:3]} == {not beside}  # the legend is above the plot
+    marks = {
+        ElementTree.tostring(part) for part in drawn if part.get("fill", "").startswith("#") and part.tag[-1] != "t"
+    }
+    assert len(marks) == points * (1 if beside else 2)  # no two are alike
+    assert ('"mode":"markers+text"' in plot(figure)) is beside
+    assert ('"showlegend":true' in plot(figure)) is not beside
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (20.1, 23.4), (-5, 5), (3, 3), (0.001, 0.0011), (1e5, 3e6)])
 def test_ticks_are_round_and_cover_the_range(low: float, high: float) -> None:
     found = ticks(low, high)

@@ -43,6 +43,11 @@ class Figure:
     log_x: bool = False
 
 
+def crowded(series: Sequence[Series]) -> bool:
+    """Names beside so many points would lie on points and on each other; they belong into a legend."""
+    return len(series) > 6
+
+
 def close_together(values: Sequence[float]) -> bool:
     """Bars from zero would all look alike."""
     return min(values) > 0 and max(values) < 1.6 * min(values)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from f2stnet import page
-from f2stnet.experiments.reproduce.figures import Figure, close_together
+from f2stnet.experiments.reproduce.figures import Figure, close_together, crowded
 from f2stnet.page import Html, escape, short
 
 
@@ -13,7 +13,6 @@ def plot(figure: Figure) -> Html:
     return page.figure(data, layout, figure.caption, height, figure.title)
 
 
-NAMED_IN_PLACE = 6  # more names than these lie on each other; they go into a legend
 SYMBOLS = ("circle", "diamond", "square", "cross")  # another when the colours start again
 
 Drawn = tuple[list[dict[str, Any]], dict[str, Any], int]
@@ -52,7 +51,7 @@ def _beside(x: float, ends: tuple[float, float], at: int) -> str:
 def _scatter(figure: Figure) -> Drawn:
     places = [line.x[0] for line in figure.series]
     ends = min(places, default=0.0), max(places, default=0.0)
-    crowd = len(places) > NAMED_IN_PLACE
+    crowd = crowded(figure.series)
     data = [
         {
             "type": "scatter", "mode": "markers" if crowd else "markers+text", "name": escape(line.name),

@@ -2,10 +2,10 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from f2stnet.experiments.bench.plot import COLOURS, DASHES, GREY
-from f2stnet.experiments.reproduce.figures import Figure, Series, close_together
+from f2stnet.experiments.reproduce.figures import Figure, Series, close_together, crowded
 from f2stnet.page import escape, short
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 680, 74, 18, 40, 52
@@ -69,7 +69,7 @@ class Axis:
 
 
 def _lines(figure: Figure) -> tuple[float, list[str]]:
-    legend, top = _legend(figure.series)
+    legend, top = _legend(figure.series, lambda x, y, number: f'<path d="M{x} {y}h22" {_stroke(number)}/>')
     bottom = top + 270
     every = [value for line in figure.series for value in line.y if value is not None]
     across = Axis((x for line in figure.series for x in line.x), LEFT, WIDTH - RIGHT, tight=True)
@@ -82,21 +82,25 @@ def _lines(figure: Figure) -> tuple[float, list[str]]:
 
 
 def _scatter(figure: Figure) -> tuple[float, list[str]]:
-    top, bottom = TOP, TOP + 300
+    crowd = crowded(figure.series)
+    legend, top = _legend(figure.series, lambda x, y, number: _mark(x + 17, y, number)) if crowd else ([], TOP)
+    bottom = top + 300
     across = Axis((line.x[0] for line in figure.series), LEFT, WIDTH - RIGHT, log=figure.log_x)
     up = Axis([line.y[0] for line in figure.series if line.y[0] is not None], bottom, top)
-    parts = _frame(figure, across, up, top, bottom)
+    parts = [*legend, *_frame(figure, across, up, top, bottom)]
     taken: list[tuple[float, float, float]] = []  # left, right and height of the labels
     for number, line in enumerate(figure.series):
         if line.y[0] is None:
             continue
-        x, y, colour = across(line.x[0]), up(line.y[0]), COLOURS[number % len(COLOURS)]
+        x, y = across(line.x[0]), up(line.y[0])
+        parts.append(_mark(x, y, number))
+        if crowd:
+            continue
         name = short(line.name, 30)
         wide, right = 6.6 * len(name), x > WIDTH - 190
         left = x - 9 - wide if right else x + 9
         label = _free_height(left, left + wide, y + 4, taken)
         taken.append((left, left + wide, label))
-        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
         anchor = f'x="{x - 9:.1f}" text-anchor="end"' if right else f'x="{x + 9:.1f}"'
         parts.append(f'<text {anchor} y="{label:.1f}">{escape(name)}</text>')
     return bottom + BOTTOM, parts
@@ -202,13 +206,22 @@ def _stroke(number: int) -> str:
     return f'fill="none" stroke="{colour}" stroke-width="1.8" stroke-dasharray="{dash}"'
 
 
-def _legend(series: Sequence[Series]) -> tuple[list[str], float]:
-    """Names three abreast below the title, and where the plot begins."""
+def _mark(x: float, y: float, number: int) -> str:
+    """A circle; when the colours start again, a diamond, then a square."""
+    colour, again = COLOURS[number % len(COLOURS)], number // len(COLOURS) % 3
+    if again == 0:
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>'
+    shape = "l6 6-6 6-6-6z" if again == 1 else "h5v10h-10v-10z"
+    return f'<path d="M{x:.1f} {y - (6 if again == 1 else 5):.1f}{shape}" fill="{colour}"/>'
+
+
+def _legend(series: Sequence[Series], sign: Callable[[float, float, int], str]) -> tuple[list[str], float]:
+    """Names three abreast below the title, each after its sign, and where the plot begins."""
     parts = []
     for number, line in enumerate(series):
         row, column = divmod(number, 3)
         x, y = 12 + 222 * column, 36 + 16 * row
-        parts.append(f'<path d="M{x} {y - 4}h22" {_stroke(number)}/>')
+        parts.append(sign(x, y - 4, number))
         parts.append(f'<text x="{x + 28}" y="{y}">{escape(short(line.name, 28))}</text>')
     return parts, 36 + 16 * math.ceil(len(series) / 3) + 4
 

@@ -218,7 +218,8 @@ def test_start_hands_flower_keys_certificate_and_config_and_passes_its_status_on
 def test_a_client_that_is_turned_away_is_told_why(
     ready: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_supernode(monkeypatch, tmp_path, "echo '[code: 2004] Failed to activate SuperNode.'; exit 1")
+    refused = "echo '[code: 2004] Failed to activate SuperNode.'"
+    fake_supernode(monkeypatch, tmp_path, f"{refused}; seq 1000; exit 1")  # its helpers may leave a long traceback
     said: list[str] = []
     assert start_client(ready, said.append) == 1
     assert "turned away" in said[-1]

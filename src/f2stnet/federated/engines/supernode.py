@@ -149,14 +149,13 @@ def start_client(client: Client, say: Say) -> int:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", env=surroundings, start_new_session=True,
         )  # fmt: skip
-        lines: list[str] = []
-        reader = threading.Thread(target=_pass_on, args=(process, lines, say), daemon=True)
+        turned_away = threading.Event()
+        reader = threading.Thread(target=_pass_on, args=(process, turned_away, say), daemon=True)
         reader.start()
         with _stopped_by_signal(process) as asked:
             status = process.wait()
         reader.join(5.0)  # its helpers write to the same place and end a little later
-        turned_away = any("[code: 2004]" in line for line in lines)  # Flower: no node is registered with this key
-        if turned_away:
+        if turned_away.is_set():
             say(
                 f"turned away: SuperLink {client.config.superlink} has no client with the key {client.public_key}; "
                 "send it to the coordinator to have it registered"
@@ -167,13 +166,18 @@ def start_client(client: Client, say: Say) -> int:
         time.sleep(AGAIN)
 
 
-def _pass_on(process: subprocess.Popen, lines: list[str], say: Say) -> None:
-    """In a thread of its own: SuperNode's helpers hold its output open until somebody has taken note of its end."""
+def _pass_on(process: subprocess.Popen, turned_away: threading.Event, say: Say) -> None:
+    """In a thread of its own: SuperNode's helpers hold its output open until somebody has taken note of its end.
+
+    Whether Flower turned the client away is noted as the line comes by: what its helpers write as they are stopped can
+    be any length.
+    """
     assert process.stdout is not None
     for line in process.stdout:
-        lines.append(COLOURS.sub("", line).rstrip())
-        del lines[:-50]
-        say(lines[-1])
+        plain = COLOURS.sub("", line).rstrip()
+        if "[code: 2004]" in plain:  # Flower: no node is registered with this key
+            turned_away.set()
+        say(plain)
 
 
 def _try_connection(client: Client, say: Say) -> None:

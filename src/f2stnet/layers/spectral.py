@@ -49,7 +49,8 @@ class SpectralInput(nn.Module):
         second_to_width = torch.einsum("wce,ed->wcd", from_spectrum, self.second.weight).flatten(1)
         bias = self.fuse.bias + torch.einsum("wce,e->w", from_spectrum, self.second.bias)
         raw, weight = (x, from_raw) if extra is None else (torch.cat([x, extra], -1), from_extra)
-        return functional.linear(hidden.flatten(-2), second_to_width, bias).add_(functional.linear(raw, weight))
+        # Not in place: of a view that would make backward copy the gradient four times.
+        return functional.linear(hidden.flatten(-2), second_to_width, bias) + functional.linear(raw, weight)
 
     def plainly(
         self, x: Float[Tensor, "B T N C"], extra: Float[Tensor, "B T N E"] | None = None

@@ -74,9 +74,8 @@ def by_hand(model: nn.Module, batch: int, steps: int, nodes: int, days: int = 0)
 
 
 def _state_space(layer: SelectiveStateSpace, rows: int, steps: int) -> int:
-    """Step sizes and B of every step; C of the last alone, where the state is read."""
-    width, read = layer.step.out_features, layer.rank + layer.size
-    return rows * steps * width * (read + layer.rank) + rows * width * layer.size
+    """Step sizes, B and C of every step."""
+    return rows * steps * layer.step.out_features * 2 * (layer.rank + layer.size)
 
 
 def _spectral(layer: SpectralInput, steps: int, nodes: int) -> int:

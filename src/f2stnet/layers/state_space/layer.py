@@ -47,14 +47,16 @@ class SelectiveStateSpace(nn.Module):
 
     def forward(self, z: Float[Tensor, "B T N D"]) -> Float[Tensor, "B N D"]:
         """The last output, o_T."""
-        rank, size = self.rank, self.size
-        weight = self.project.weight
-        delta_b = functional.linear(z, weight[: rank + size])
-        c = functional.linear(z[:, -1], weight[rank + size :])  # only the last step's C is read
-        raw = self.step(delta_b[..., :rank])
-        return last_output(z, raw, self.a, delta_b[..., rank:], c, self.skip, True, self.implementation)
+        raw, b, c = self._read_off(z)
+        return last_output(z, raw, self.a, b, c[:, -1], self.skip, True, self.implementation)
 
     def every_output(self, z: Float[Tensor, "B T N D"]) -> Float[Tensor, "B T N D"]:
         """o_1 … o_T."""
+        raw, b, c = self._read_off(z)
+        return every_output(z, raw, self.a, b, c, self.skip, True, self.implementation)
+
+    def _read_off(self, z: Float[Tensor, "B T N D"]) -> tuple[Tensor, Tensor, Tensor]:
+        """softplus⁻¹(Δ), B and C of every step. C is cut to the last step afterwards: a cut of z itself would make
+        backward fill and add a gradient of z's size for it."""
         low, b, c = self.project(z).split([self.rank, self.size, self.size], dim=-1)
-        return every_output(z, self.step(low), self.a, b, c, self.skip, True, self.implementation)
+        return self.step(low.contiguous()), b, c  # contiguous, so that the bias is added in the same pass

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from f2stnet.calendar import (
+    ALL_KINDS,
     DAY,
     HOLIDAY,
     calendar,
     find_zone,
+    nearest_kinds,
     parse_clock,
     parse_step,
     show_step,
@@ -105,6 +107,28 @@ def test_weekdays_count_from_monday():
 def test_holidays_are_an_eighth_kind_of_day():
     clock = calendar(steps("2024-12-24T12:00", 3, DAY // 2), DAY // 2, holidays=(date(2024, 12, 25),))
     assert clock.day.tolist() == [1, HOLIDAY, HOLIDAY]
+
+
+@pytest.mark.parametrize(
+    ("met", "read_as"),
+    [
+        ((0, 1, 2, 3, 4, 5, 6), [0, 1, 2, 3, 4, 5, 6, 6]),  # a holiday is like a Sunday
+        ((0, 1, 2, 5, 6), [0, 1, 2, 2, 2, 5, 6, 6]),  # Friday: Wednesday is two days away, Monday three
+        ((4, 5), [4, 4, 4, 4, 4, 5, 5, 5]),
+        ((3, HOLIDAY), [3, 3, 3, 3, 3, 7, 7, 7]),
+        ((6,), [6, 6, 6, 6, 6, 6, 6, 6]),
+        ((), list(ALL_KINDS)),
+    ],
+)
+def test_a_kind_of_day_that_was_never_met_is_read_as_the_nearest(met, read_as):
+    assert nearest_kinds(met).tolist() == read_as
+
+
+@given(st.sets(st.sampled_from(ALL_KINDS), min_size=1))
+def test_only_kinds_that_were_met_are_read(met):
+    found = nearest_kinds(met)
+    assert set(found.tolist()) == met
+    assert all(found[kind] == kind for kind in met)
 
 
 def test_a_holiday_is_a_local_day():

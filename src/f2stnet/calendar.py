@@ -5,8 +5,10 @@ through the changes to and from summer time; the calendar is read off the local 
 """
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -17,6 +19,7 @@ from f2stnet.errors import InputError
 DAY = 86_400  # seconds
 HOLIDAY = 7  # a holiday is an eighth kind of day, after Monday = 0 … Sunday = 6
 DAY_KINDS = 8
+ALL_KINDS = tuple(range(DAY_KINDS))
 
 _UNITS = {"s": 1, "sec": 1, "min": 60, "t": 60, "h": 3_600, "d": DAY, "day": DAY, "w": 7 * DAY}
 
@@ -27,6 +30,20 @@ class Calendar:
 
     slot: Int[np.ndarray, "T"]  # which step of the local day, 0 … slots_per_day − 1
     day: Int[np.ndarray, "T"]  # Monday = 0 … Sunday = 6, HOLIDAY = 7
+
+
+def nearest_kinds(met: Collection[int]) -> Int[np.ndarray, "8"]:
+    """For each kind of day itself or, where training met none of it, the nearest kind that it did meet.
+
+    What a model learns of a kind of day it has never met is noise. A day of work stands in for a day of work, and a day
+    of rest for a day of rest or a holiday, as far as there are any; the one fewer days away first.
+    """
+
+    def distance(kind: int, other: int) -> tuple[bool, bool, int, int]:
+        days = abs(min(kind, 6) - min(other, 6))  # a holiday is like a Sunday
+        return kind != other, (kind < 5) != (other < 5), min(days, 7 - days), other
+
+    return np.array([min(met or (kind,), key=partial(distance, kind)) for kind in ALL_KINDS])
 
 
 def calendar(stamps: np.ndarray, step: int, zone: str | None = None, holidays: tuple[date, ...] = ()) -> Calendar:

@@ -55,6 +55,16 @@ def test_train_writes_the_promised_metrics(city_run: Path) -> None:
         assert (city_run / name).is_file(), name
 
 
+def test_train_shows_what_needs_no_training_and_says_when_that_is_as_good(table: Path, tmp_path: Path) -> None:
+    words = ["train", "--data", str(table), "--set", "training.epochs=1", "--set", "training.learning_rate=1e-9"]
+    result = CliRunner().invoke(app, [*words, "--model", "stid", "--out", str(tmp_path / "r")])
+    rows = [line.split("│")[1].strip() for line in result.stdout.splitlines() if line.startswith("│")]
+    assert rows == ["all steps", "step 3", "step 6", "step 12", "last-value", "historical-average"]
+    assert "look at: stid is no better than historical-average on the validation part" in result.stderr
+    result = CliRunner().invoke(app, ["train", "--data", str(table), "--model", "linear", "--out", str(tmp_path / "l")])
+    assert "look at" not in result.stderr
+
+
 def test_train_prints_json_for_scripts(tmp_path: Path) -> None:
     printed = json.loads(call("train", *CITY, "--model", "last-value", "--out", tmp_path / "r", "--json"))
     assert printed == json.loads((tmp_path / "r" / "metrics.json").read_text())

@@ -62,6 +62,13 @@ def test_nothing_after_the_training_part_matters():
     assert not np.array_equal(fit_scaler(series_of(poisoned), train, 12, 12).mean, clean.mean)
 
 
+def test_kinds_of_day_are_those_of_the_training_part():
+    series = replace(series_of(random_values(steps=24 * 9)), step=3600)  # from a Monday on
+    parts = split(series, WindowConfig(6, 4))
+    assert fit_scaler(series, parts.train, 6, 4).kinds == (0, 1, 2, 3, 4, 5)
+    assert fit_scaler(series, parts.train[:30], 6, 4).kinds == (0, 1)
+
+
 def test_steps_outside_the_service_hours_do_not_matter():
     values = random_values(3 * 24, channels=1)
     values[np.arange(len(values)) % 24 < 12] = 1e9

@@ -192,6 +192,16 @@ def test_the_series_handed_in_is_not_changed(series):
     assert np.array_equal(series.values, values, equal_nan=True)
 
 
+def test_a_kind_of_day_that_training_never_met_is_read_as_one_that_it_did():
+    series = waves(steps=9 * 24)  # from a Monday on
+    scaler = Scaler(np.array([20.0]), np.array([7.0]), kinds=(0, 1, 5))
+    windows = Windows(series, scaler, 24, 1)
+    friday = windows.inputs(torch.tensor([4 * 24 + 12]))
+    assert set(friday.day.flatten().tolist()) == {0, 1}  # of Thursday, a Tuesday's; of Friday, a Monday's
+    windows.rescale(Scaler(scaler.mean, scaler.deviation))
+    assert set(windows.inputs(torch.tensor([4 * 24 + 12])).day.flatten().tolist()) == {3, 4}
+
+
 # Earlier days
 
 

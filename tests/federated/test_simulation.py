@@ -305,6 +305,12 @@ def test_pooled_scales_as_any_other_method(tmp_path: Path) -> None:
     assert np.array_equal(scalers[0].deviation, scalers[1].deviation)
 
 
+@pytest.mark.parametrize("scaler", ["shared", "own"])
+def test_kinds_of_day_that_any_client_met_are_known_to_all(tmp_path: Path, scaler: str) -> None:
+    federate(waves(steps=9 * 24), settings(federation={"rounds": 1, "scaler": scaler}), tmp_path / "run")
+    assert Run.load(tmp_path / "run").scaler.kinds == (0, 1, 2, 3, 4, 5)  # trained on Monday to Saturday
+
+
 def test_each_clients_own_scaler_by_a_key(tmp_path: Path) -> None:
     metrics = federate(waves(), settings(federation={"scaler": "own"}), tmp_path / "run")
     assert np.isfinite(metrics["global"]["rmse"])

@@ -5,7 +5,7 @@ import pytest
 from f2stnet.errors import InputError
 from f2stnet.models import models
 from f2stnet.training import configure
-from f2stnet.training.settings import RunConfig
+from f2stnet.training.settings import RunConfig, TrainingConfig
 
 # Optimiser and weight decay of each paper's recipe. Where a paper names neither: plain Adam.
 PUBLISHED = {
@@ -30,7 +30,7 @@ def test_every_published_recipe_is_checked_here() -> None:
 def test_a_published_recipe_has_nothing_of_the_common_one(model: str) -> None:
     training = configure(model, recipe="published").training
     assert (training.optimiser, training.weight_decay) == PUBLISHED[model]
-    assert training.average == 0
+    assert (training.average, training.least_steps) == (0, 0)
     named = (models.find(model).published or {})["training"]
     assert {"epochs", "batch", "learning_rate", "schedule", "patience", "clip"} <= set(named)
 
@@ -51,6 +51,15 @@ def test_the_common_recipe_is_the_same_for_all(model: str) -> None:
 def test_an_average_that_never_moves_is_refused(average: float) -> None:
     with pytest.raises(InputError, match=f"average = {average}: expected 0 or more and below 1"):
         configure("stid", sections={"training": {"average": average}})
+
+
+@pytest.mark.parametrize(
+    ("windows", "batch"), [(64 * 32, 64), (10_000, 64), (64 * 32 - 1, 63), (643, 20), (8 * 32, 8), (100, 8), (1, 8)]
+)
+def test_where_windows_are_few_batches_are_smaller(windows: int, batch: int) -> None:
+    assert TrainingConfig(least_steps=32).batch_of(windows) == batch
+    assert TrainingConfig(least_steps=0).batch_of(windows) == 64
+    assert TrainingConfig(least_steps=32, batch=4).batch_of(windows) == 4
 
 
 @pytest.mark.parametrize("model", sorted(set(models) - {"f2stnet"}))

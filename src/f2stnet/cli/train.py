@@ -12,6 +12,7 @@ from f2stnet.cli.options import AsJson, Data, GraphFile, Recipe, Settings, find_
 from f2stnet.errors import InputError
 from f2stnet.training import configure, fit
 from f2stnet.training.folder import RunFolder
+from f2stnet.training.yardsticks import better
 
 
 def train(
@@ -64,7 +65,17 @@ def train(
     if as_json:
         print(json.dumps(run.metrics))
         return
+    beside = {name: figures["test"] for name, figures in run.metrics.get("yardsticks", {}).items()}
     console.print_errors(
-        console.step_rows(run.metrics["test"]), f"{config.model} on {series.name}, test part", series.unit
+        console.step_rows(run.metrics["test"]) | beside, f"{config.model} on {series.name}, test part", series.unit
     )
+    passed_by = better(run.metrics)
+    if passed_by is not None:
+        name, mae = passed_by
+        console.err.print(
+            f"look at: {config.model} is no better than {name} on the validation part (MAE "
+            f"{console.number(run.metrics['validation']['mae'])} against {console.number(mae)}): "
+            f"{run.metrics['windows']['train']:,} training windows may be too little to learn from",
+            soft_wrap=True,
+        )
     console.out.print(f"{out / 'metrics.json'}", soft_wrap=True)

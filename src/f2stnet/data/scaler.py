@@ -1,4 +1,4 @@
-"""Scaling to zero mean and unit deviation, from the training part alone.
+"""Scaling to zero mean and unit deviation, and which kinds of day there were: from the training part alone.
 
 The mean and deviation come from counts, sums and sums of squares, which add up over several owners of data.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
+from f2stnet.calendar import ALL_KINDS
 from f2stnet.data.split import Origins
 from f2stnet.series import GraphSeries
 
@@ -28,6 +29,7 @@ class Sums:
 class Scaler:
     mean: Float64[np.ndarray, "C"]
     deviation: Float64[np.ndarray, "C"]
+    kinds: tuple[int, ...] = ALL_KINDS  # of day that training met; another one is read as the nearest of these
 
 
 def sums(series: GraphSeries, steps: np.ndarray) -> Sums:
@@ -42,14 +44,14 @@ def sums(series: GraphSeries, steps: np.ndarray) -> Sums:
     return Sums(count, total, squares)
 
 
-def scaler(of: Sums) -> Scaler:
+def scaler(of: Sums, kinds: tuple[int, ...] = ALL_KINDS) -> Scaler:
     """A channel without observations or without spread keeps deviation 1."""
     count = np.maximum(of.count, 1)
     mean = of.total / count
     variance = np.maximum(of.squares / count - np.square(mean), 0)
     # Below this the difference of the two terms is rounding, not spread.
     flat = variance <= 1e-12 * np.maximum(of.squares / count, 1e-300)
-    return Scaler(mean, np.where(flat, 1.0, np.sqrt(variance)))
+    return Scaler(mean, np.where(flat, 1.0, np.sqrt(variance)), kinds)
 
 
 def training_steps(train: Origins, input_steps: int, horizon: int, total: int) -> np.ndarray:
@@ -61,4 +63,9 @@ def training_steps(train: Origins, input_steps: int, horizon: int, total: int) -
 
 
 def fit_scaler(series: GraphSeries, train: Origins, input_steps: int, horizon: int) -> Scaler:
-    return scaler(sums(series, training_steps(train, input_steps, horizon, len(series))))
+    steps = training_steps(train, input_steps, horizon, len(series))
+    return scaler(sums(series, steps), kinds_met(series, steps))
+
+
+def kinds_met(series: GraphSeries, steps: np.ndarray) -> tuple[int, ...]:
+    return tuple(np.unique(series.calendar_at(steps).day).tolist())

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from f2stnet.calendar import nearest_kinds
 from f2stnet.data.scaler import Scaler
 from f2stnet.graph import Graph
 from f2stnet.series import GraphSeries
@@ -118,7 +119,8 @@ class Windows:
         self.target_mean, self.target_deviation = self.mean[self.targets], self.deviation[self.targets]
         clock = series.calendar_at(np.arange(self.length + horizon))
         self.slot = torch.from_numpy(clock.slot).to(self.device)
-        self.day = torch.from_numpy(clock.day).to(self.device)
+        self._day = clock.day
+        self.day = torch.from_numpy(nearest_kinds(scaler.kinds)[self._day]).to(self.device)
         self._back = torch.arange(-input_steps, 0, device=self.device)
         self._ahead = torch.arange(horizon, device=self.device)
         self._earlier = torch.arange(-days, 0, device=self.device) * season(self.slots_per_day, horizon)
@@ -127,6 +129,8 @@ class Windows:
 
     def rescale(self, scaler: Scaler) -> None:
         """Another scaler from now on. The tensors stay where they are, so a recorded CUDA graph reads the new one."""
+        if scaler.kinds != self.scaler.kinds:
+            self.day.copy_(torch.from_numpy(nearest_kinds(scaler.kinds)[self._day]))
         self.scaler = scaler
         self.mean.copy_(torch.as_tensor(scaler.mean))
         self.deviation.copy_(torch.as_tensor(scaler.deviation))

@@ -15,7 +15,7 @@ import torch
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from f2stnet.data.scaler import Scaler, scaler, sums, training_steps
+from f2stnet.data.scaler import Scaler, kinds_met, scaler, sums, training_steps
 from f2stnet.data.split import Parts
 from f2stnet.data.windows import Task, Windows
 from f2stnet.errors import InputError
@@ -93,6 +93,7 @@ class Clients:
         except InputError as wrong:
             return _refusal(self.source.name(client), wrong)
         found: dict[str, Any] = {"windows": [len(held.parts.train), len(held.parts.validation), len(held.parts.test)]}
+        found["kinds"] = list(kinds_met(held.series, self._training_steps(held)))
         if len(held.nodes) < len(held.series.nodes):
             found["sensors"] = [int(node) for node in held.nodes]
         if self.federation.config.scaler == "shared":
@@ -133,14 +134,18 @@ class Clients:
         bench = self.bench = self.bench or self._make_bench(held)
         config, arrays = content.config_records["config"], content.array_records["arrays"]
         told: Any = config
-        own = self.federation.config.scaler == "own"
+        own, kinds = self.federation.config.scaler == "own", tuple(told["kinds"])
         bench.enter(
             client=self._number(client, config),
             t=t,
             seed=self.federation.run.seed,
             parts=held.trained if training else held.parts,
             nodes=held.pool.nodes if training and held.pool else held.nodes,
-            scaler=scaler(self._sums(held)) if own else Scaler(np.array(told["mean"]), np.array(told["deviation"])),
+            scaler=(
+                scaler(self._sums(held), kinds)
+                if own
+                else Scaler(np.array(told["mean"]), np.array(told["deviation"]), kinds)
+            ),
             kept=state.before(t),
             received=from_record(content.array_records["beside"]) if "beside" in content else {},
             pooled=held.pool,
@@ -169,9 +174,12 @@ class Clients:
         return Local(model, windows, self.method, run.training, config.local_epochs, steps)
 
     def _sums(self, held: Held) -> Any:
-        window = self.federation.run.window
         own = held.series if len(held.nodes) == len(held.series.nodes) else held.series.select(held.nodes.tolist())
-        return sums(own, training_steps(held.parts.train, window.input, window.horizon, len(own)))
+        return sums(own, self._training_steps(held))
+
+    def _training_steps(self, held: Held) -> np.ndarray:
+        window = self.federation.run.window
+        return training_steps(held.parts.train, window.input, window.horizon, len(held.series))
 
 
 def _refusal(name: str, wrong: InputError) -> RecordDict:

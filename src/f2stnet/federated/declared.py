@@ -14,6 +14,9 @@ MESSAGES = (
     Sent("metrics.steps", "one number", "how many steps it has"),
     Sent("metrics.windows", "3 numbers", "training, validation and test windows"),
     Sent("metrics.sensors", "a number a sensor it holds", "which sensors it holds, where not all"),
+    Sent(
+        "metrics.kinds", "8 numbers at most", "which kinds of day its training windows meet: Monday … Sunday, holiday"
+    ),
     Sent("metrics.sums", "3 numbers a channel", "count, sum and sum of squares of its training values"),
     *(Sent(f"metrics.{name}", "a number a forecast step", "sum of its errors, or count of labels") for name in TALLIED),
     Sent("metrics.loss", "one number", "loss of the shared model on the part that was asked for"),

@@ -225,7 +225,8 @@ class Local:
 
 
 def _same(one: Scaler, other: Scaler) -> bool:
-    return np.array_equal(one.mean, other.mean) and np.array_equal(one.deviation, other.deviation)
+    same_days = one.kinds == other.kinds
+    return same_days and np.array_equal(one.mean, other.mean) and np.array_equal(one.deviation, other.deviation)
 
 
 class _Mended(nn.Module):

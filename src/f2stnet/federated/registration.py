@@ -10,6 +10,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
+from f2stnet.calendar import ALL_KINDS
 from f2stnet.data.scaler import Scaler, Sums, scaler
 from f2stnet.errors import InputError
 from f2stnet.federated.settings import Federation
@@ -28,7 +29,7 @@ class Registered:
     sensors: dict[int, np.ndarray]
     scaler: Scaler
     scale: dict[int, float]  # deviation of a client's own values, in shared deviations
-    config: dict[str, Any]  # what every later message repeats: scaler, cuts, names
+    config: dict[str, Any]  # what every later message repeats: scaler, kinds of day, cuts, names
 
     def sizes(self) -> dict[str, dict[str, int]]:
         parts = ("train", "validation", "test")
@@ -55,7 +56,11 @@ def register(grid: Grid, federation: Federation, like: GraphSeries) -> Registere
         for client, metrics in found.items()
         if "sums" in metrics
     }
-    shared = scaler(_added(list(sums.values()))) if sums else Scaler(np.zeros(channels), np.ones(channels))
+    met = {int(kind) for metrics in found.values() for kind in metrics["kinds"]}
+    kinds = tuple(kind for kind in ALL_KINDS if kind in met)
+    shared = (
+        scaler(_added(list(sums.values())), kinds) if sums else Scaler(np.zeros(channels), np.ones(channels), kinds)
+    )
     targets = list(like.target_index)
     return Registered(
         node=dict(enumerate(order)),
@@ -70,6 +75,7 @@ def register(grid: Grid, federation: Federation, like: GraphSeries) -> Registere
         config={
             "mean": shared.mean.tolist(),
             "deviation": shared.deviation.tolist(),
+            "kinds": list(shared.kinds),
             "cuts": cuts,
             "names": json.dumps([] if federation.partition else list(names.values())),
         },

@@ -19,6 +19,7 @@ from f2stnet.training.run import Run
 from f2stnet.training.settings import RunConfig
 from f2stnet.training.trainer import Listener, Trainer, silent
 from f2stnet.training.warm_start import start_weights
+from f2stnet.training.yardsticks import yardsticks
 
 
 def fit(
@@ -71,6 +72,8 @@ def fit(
     run = Run.load(folder, device)
     if not run.metrics:
         run.metrics = result(run, model, windows, parts, progress)
+        if progress.epoch:
+            run.metrics["yardsticks"] = yardsticks(windows, parts, task)
         place.write_metrics(run.metrics)
     listen("end", run.metrics)
     return run

@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from f2stnet.calendar import ALL_KINDS
 from f2stnet.config import to_toml
 from f2stnet.data.scaler import Scaler
 from f2stnet.errors import InputError
@@ -55,7 +56,7 @@ class RunFolder:
             raise InputError(f"{self.path}: exists and is not empty; choose another folder")
         self.path.mkdir(parents=True, exist_ok=True)
         series.graph.save(self.path / "graph.npz")
-        scaling = {"mean": scaler.mean.tolist(), "deviation": scaler.deviation.tolist()}
+        scaling = {"mean": scaler.mean.tolist(), "deviation": scaler.deviation.tolist(), "kinds": list(scaler.kinds)}
         digests = {"graph_digest": series.graph.digest, "digest": series.digest}
         write_json(self.path / "series.json", to_card(series) | scaling | digests)
         write_text(self.path / "config.toml", to_toml(config.to_table()))  # last: its presence makes it a run
@@ -72,7 +73,8 @@ class RunFolder:
         graph = Graph.load(existing(self.path / "graph.npz"))
         if graph.digest != card.pop("graph_digest"):
             raise InputError(f"{self.path / 'graph.npz'}: not the graph this run was trained on")
-        scaler = Scaler(np.array(card.pop("mean")), np.array(card.pop("deviation")))
+        kinds = tuple(card.pop("kinds", ALL_KINDS))
+        scaler = Scaler(np.array(card.pop("mean")), np.array(card.pop("deviation")), kinds)
         digest = card.pop("digest")
         return from_card(card, graph), scaler, digest
 

@@ -1,6 +1,6 @@
 """Run: a finished run, ready to forecast."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,7 +73,8 @@ class Run:
         if holder is not None and holder.found_in != series.digest:
             train, holder.found_in = holder.training_part(series, window), ""
             if holder.scaler:
-                self.scaler = fit_scaler(series, train, window.input, window.horizon)
+                own = fit_scaler(series, train, window.input, window.horizon)
+                self.scaler = replace(own, kinds=self.scaler.kinds)  # those that any client met
         windows = Windows(series, self.scaler, window.input, window.horizon, self.device, window.days)
         if holder is not None and train is not None:
             look_up(self.model, windows, train)

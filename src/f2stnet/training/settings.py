@@ -15,13 +15,15 @@ from f2stnet.registry import did_you_mean
 Loss = Literal["mae", "mse", "mae+mse", "huber"]
 Recipe = Literal["common", "published"]
 # Where a paper is silent, its recipe has none of what the common one adds.
-PLAIN = {"optimiser": "adam", "weight_decay": 0.0, "average": 0.0}
+PLAIN = {"optimiser": "adam", "weight_decay": 0.0, "average": 0.0, "least_steps": 0}
+SMALLEST_BATCH = 8  # that `least_steps` leads to
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
     epochs: int = 100  # at most
-    batch: int = 64
+    batch: int = 64  # windows a step, at most
+    least_steps: int = 0  # of an epoch: where windows are few, batches are smaller. Not in federations
     optimiser: Literal["adam", "adamw"] = "adamw"
     learning_rate: float = 2e-3
     weight_decay: float = 0.3
@@ -49,8 +51,14 @@ class TrainingConfig:
         for key in ("learning_rate", "huber_delta", "factor"):
             require(getattr(self, key) > 0, f"{key} = {getattr(self, key)}: expected a positive number")
         require(0 <= self.average < 1, f"average = {self.average}: expected 0 or more and below 1")
-        for key in ("weight_decay", "clip", "curriculum", "sampling", "warmup"):
+        for key in ("weight_decay", "clip", "curriculum", "sampling", "warmup", "least_steps"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
+
+    def batch_of(self, windows: int) -> int:
+        """Windows a step where an epoch has so many."""
+        if not self.least_steps:
+            return self.batch
+        return min(self.batch, max(SMALLEST_BATCH, windows // self.least_steps))
 
     def torch_device(self) -> torch.device:
         if self.device == "auto":
@@ -94,7 +102,8 @@ class RunConfig:
         sections = {key: dict(value) for key, value in table.items() if isinstance(value, Mapping)}
         sections.pop("data")
         sections["model"].pop("name")
-        sections.setdefault("training", {}).setdefault("average", 0.0)  # a run from before weights were averaged
+        for key, before in (("average", 0.0), ("least_steps", 0)):  # what a run from before these keys did
+            sections.setdefault("training", {}).setdefault(key, before)
         # Everything is written out in a run's config, so the recipe is only a name there.
         return replace(
             configure(name, int(table.get("seed", 0)), source, sections), recipe=table.get("recipe", "common")

@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from f2stnet.calendar import calendar
+from f2stnet.calendar import calendar, nearest_kinds
 from f2stnet.data.windows import Earlier, Inputs, Windows, season
 from f2stnet.errors import InputError
 from f2stnet.files import existing, write_bytes
@@ -208,7 +208,8 @@ class Stream:
         assert self.next is not None
         stamps = self.next + np.arange(-self.steps, self.horizon) * np.timedelta64(like.step, "s")
         clock = calendar(stamps, like.step, like.zone, like.holidays)
-        slot, day = (torch.from_numpy(x).to(device)[None] for x in (clock.slot, clock.day))
+        kinds = nearest_kinds(self.run.scaler.kinds)[clock.day]
+        slot, day = (torch.from_numpy(x).to(device)[None] for x in (clock.slot, kinds))
         values, observed = self._scaled(torch.arange(-self.steps, 0, device=device))
         ahead, given = self._known(known)
         earlier = self._earlier() if self.days else None

@@ -41,6 +41,7 @@ class Trainer:
         self.model, self.windows, self.config, self.seed, self.place = model, windows, config, seed, place
         self.train = torch.as_tensor(parts.train, device=windows.device)
         self.validation = torch.as_tensor(parts.validation, device=windows.device)
+        self.batch = config.batch_of(len(self.train))
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.progress = Progress()
         self.optimiser = adam(self.parameters, config, windows.device)
@@ -109,7 +110,7 @@ class Trainer:
         """One pass over the training windows in the order that (seed, number) gives. No device sync inside."""
         torch.manual_seed(int(np.random.SeedSequence([self.seed, number]).generate_state(1)[0]))
         order = self.train[torch.randperm(len(self.train)).to(self.windows.device)]
-        batches = order.split(self.config.batch)
+        batches = order.split(self.batch)
         self.model.train()
         if self.config.capture and self.captured is None and self.windows.device.type == "cuda":
             with self.average.untouched() if self.average is not None else nullcontext():
@@ -117,7 +118,7 @@ class Trainer:
         self.total.zero_()
         for done, origins in enumerate(batches, start=1):
             self.lesson.at((number - 1) * len(batches) + done - 1, len(batches))
-            if self.captured is not None and len(origins) == self.config.batch:
+            if self.captured is not None and len(origins) == self.batch:
                 self.captured(origins)
             else:
                 self.step(origins)
@@ -127,7 +128,7 @@ class Trainer:
 
     def step(self, origins: Tensor) -> None:
         """One batch. A smaller last one is not worth being compiled for."""
-        whole = self.compiled is not None and len(origins) == self.config.batch and not self.config.sampling
+        whole = self.compiled is not None and len(origins) == self.batch and not self.config.sampling
         labels = self.windows.labels(origins)
         forecast = self.lesson.forecast(
             self.compiled if whole else self.model, self.windows.inputs(origins), labels, self.windows

@@ -42,7 +42,8 @@ def trainer_of(chosen: Subject) -> Trainer:
 
 
 def _row(chosen: Subject, device: torch.device, epoch: bool, runs: int, seconds: float) -> dict[str, Any]:
-    trainer, batch = trainer_of(chosen), chosen.config.training.batch
+    trainer = trainer_of(chosen)
+    batch = trainer.batch
     trainer.model.train()
     origins = trainer.train[:batch]
     with working_precision(chosen.config.training.precision, device):

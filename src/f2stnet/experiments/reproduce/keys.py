@@ -17,7 +17,12 @@ SCHEMA = 1  # of a record; a change of meaning raises it
 
 # Settings that came or went after records were made, with the value at which a run is what it is without them:
 # {"training.ramp": 0}, say. They are left out at that value when a run looks for its record.
-NEUTRAL: dict[str, Any] = {"model.bridge": False, "federation.false_loss": 1.0, "federation.local_steps": 0}
+NEUTRAL: dict[str, Any] = {
+    "model.bridge": False,
+    "training.least_steps": 0,
+    "federation.false_loss": 1.0,
+    "federation.local_steps": 0,
+}
 
 
 def configuration(run: Run) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from f2stnet.layers.state_space.choice import Implementation, checked, every_output, last_output
 

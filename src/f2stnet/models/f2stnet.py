@@ -32,6 +32,7 @@ class F2STNetConfig:
     width: int = 64  # D
     frequencies: int = 16  # F, at most N are there
     nonzero_frequencies: bool = False  # F counts only frequencies above zero
+    bridge: bool = False  # gaps of the window are filled from the readings around them
     # The spine of `default`; `paper` has all three parts always, with one state entry a channel.
     spectral: bool = True  # graph frequencies in what the state space reads; without a state space nothing reads them
     state_space: bool = True  # over the window, and over the days before it (window.days)
@@ -40,7 +41,6 @@ class F2STNetConfig:
     # The additions of `default`.
     edges: int = 16  # width of the embeddings that weigh the given edges
     residual: bool = True  # a path around the graph convolutions
-    bridge: bool = False  # gaps of the window are filled from the readings around them
     window: bool = True  # a linear reading of the whole window beside the encoder
     hidden_days: float = 0.1  # share of the windows whose earlier days are hidden in training, some or all
     node: bool = True  # node embedding
@@ -63,7 +63,7 @@ class F2STNetConfig:
             "state_space and window are both off: nothing would read the input",
         )
         if self.variant == "paper":
-            shared = {"variant", "width", "frequencies", "nonzero_frequencies", "implementation"}
+            shared = {"variant", "width", "frequencies", "nonzero_frequencies", "bridge", "implementation"}
             for field in fields(self):
                 if field.name not in shared and getattr(self, field.name) != field.default:
                     raise InputError(f"{field.name} is a key of the default variant; `paper` has no such switch")
@@ -80,7 +80,7 @@ class F2STNet(nn.Module):
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()
         self.horizon, self.outputs = task.horizon, len(task.targets)
-        self.bridges = config.bridge and config.variant == "default"
+        self.bridges = config.bridge
         body = PaperBody if config.variant == "paper" else DefaultBody
         self.body = body(config, task)
         self.head = nn.Linear(self.body.width, self.horizon * self.outputs)
@@ -109,7 +109,7 @@ class F2STNet(nn.Module):
 
 
 class PaperBody(nn.Module):
-    """Eqs. 1 to 8 and nothing else. An unobserved value is the training mean; the model is not told."""
+    """Eqs. 1 to 8 and nothing else. An unobserved value is the training mean (unless `bridge`); the model is not told."""
 
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()

@@ -20,6 +20,7 @@ DAY = 86_400  # seconds
 HOLIDAY = 7  # a holiday is an eighth kind of day, after Monday = 0 … Sunday = 6
 DAY_KINDS = 8
 ALL_KINDS = tuple(range(DAY_KINDS))
+KIND_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "a holiday")
 
 _UNITS = {"s": 1, "sec": 1, "min": 60, "t": 60, "h": 3_600, "d": DAY, "day": DAY, "w": 7 * DAY}
 

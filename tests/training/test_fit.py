@@ -105,7 +105,12 @@ def test_resume_ends_with_the_numbers_of_an_uninterrupted_run(tmp_path: Path) ->
 @pytest.mark.parametrize("model", ["f2stnet", "stid"])
 def test_what_a_model_holds_of_days_it_never_met_is_noise_that_nobody_hears(tmp_path: Path, model: str) -> None:
     series = waves(steps=9 * 24)  # trained on Monday to Saturday
-    run = fit(series, small(model, epochs=1), tmp_path / "run")
+    notes: list[str] = []
+    run = fit(
+        series, small(model, epochs=1), tmp_path / "run",
+        listen=lambda event, facts: notes.extend(facts["notes"]) if event == "start" else None,
+    )  # fmt: skip
+    assert notes == ["Sunday does not occur in the training part; it is read as Saturday"]
     run = Run.load(run.folder)
     before = run.predict(series, np.arange(6 * 24, 7 * 24))  # Sunday
     tables = [p for name, p in run.model.named_parameters() if name.endswith("day.weight")]

@@ -109,7 +109,8 @@ class F2STNet(nn.Module):
 
 
 class PaperBody(nn.Module):
-    """Eqs. 1 to 8 and nothing else. An unobserved value is the training mean (unless `bridge`); the model is not told."""
+    """Eqs. 1 to 8 and nothing else. An unobserved value is the training mean, unless it is bridged; the model is not
+    told."""
 
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from f2stnet.data.scaler import fit_scaler
+from f2stnet.calendar import KIND_NAMES, nearest_kinds
+from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Parts, split
 from f2stnet.data.windows import Task, Windows
 from f2stnet.errors import InputError
@@ -48,6 +49,7 @@ def fit(
             place.start(config, series, scaler)
         else:
             notes = []
+        notes += unmet_days(series, parts, scaler)
         if isinstance(model, Prepares):
             model.prepare(windows, parts.train)
         listen(
@@ -101,6 +103,17 @@ def result(run: Run, model: nn.Module, windows: Windows, parts: Parts, progress:
             found["test"]["targets"] = tally.by_target(series.targets)
             found["test"]["nodes"] = tally.by_node(series.nodes)
     return found
+
+
+def unmet_days(series: GraphSeries, parts: Parts, scaler: Scaler) -> list[str]:
+    """Which kinds of day come only after the training part, and what they are read as."""
+    later = np.unique(series.calendar_at(np.concatenate([parts.validation, parts.test])).day)
+    read_as = nearest_kinds(scaler.kinds)
+    return [
+        f"{KIND_NAMES[kind]} does not occur in the training part; it is read as {KIND_NAMES[read_as[kind]]}"
+        for kind in later
+        if read_as[kind] != kind
+    ]
 
 
 def refuse_empty_sensors(series: GraphSeries) -> None:

@@ -43,7 +43,7 @@ def trainer_of(chosen: Subject) -> Trainer:
 
 def _row(chosen: Subject, device: torch.device, epoch: bool, runs: int, seconds: float) -> dict[str, Any]:
     trainer = trainer_of(chosen)
-    batch = trainer.batch
+    batch = trainer.batch = chosen.config.training.batch_of(PEMS04_WINDOWS)
     trainer.model.train()
     origins = trainer.train[:batch]
     with working_precision(chosen.config.training.precision, device):

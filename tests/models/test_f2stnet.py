@@ -102,7 +102,7 @@ SWITCHES = {
     "state_space": False,
     "graph": False,
     "residual": False,
-    "bridge": True,
+    "bridge": not F2STNetConfig().bridge,
     "window": False,
     "node": False,
     "calendar": False,

@@ -26,7 +26,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     configs = {name: small(name, epochs=1) for name in ("f2stnet", "paper", "stid", "last-value")}
     seasonal = configs["f2stnet"]
     configs["without days"] = replace(seasonal, window=replace(seasonal.window, days=0))
-    configs["bridging"] = replace(seasonal, settings=replace(seasonal.settings, bridge=True))
+    for name, bridges in (("bridging", True), ("not bridging", False)):
+        configs[name] = replace(seasonal, settings=replace(seasonal.settings, bridge=bridges))
     return {name: fit(series, config, folder / name) for name, config in configs.items()}
 
 
@@ -46,7 +47,7 @@ def batch(run: Run, series: GraphSeries, origin: int) -> np.ndarray:
     return run.predict(series.cut(0, origin), np.array([origin]))[0]
 
 
-@pytest.mark.parametrize("name", ["f2stnet", "without days", "bridging", "paper", "stid", "last-value"])
+@pytest.mark.parametrize("name", ["f2stnet", "without days", "bridging", "not bridging", "paper", "stid", "last-value"])
 def test_every_forecast_of_300_pushes_equals_the_batch_forecast(runs: dict[str, Run], name: str) -> None:
     run, series = runs[name], later()
     wanted = run.predict(series, np.arange(6, STEPS + 1))
@@ -59,7 +60,7 @@ def test_every_forecast_of_300_pushes_equals_the_batch_forecast(runs: dict[str, 
 
 
 @pytest.mark.parametrize(
-    ("name", "gaps", "read"), [("f2stnet", True, [1]), ("bridging", False, [1]), ("bridging", True, [1, 6])]
+    ("name", "gaps", "read"), [("not bridging", True, [1]), ("bridging", False, [1]), ("bridging", True, [1, 6])]
 )
 def test_models_that_read_steps_are_asked_for_one_step_a_push(
     runs: dict[str, Run], name: str, gaps: bool, read: list[int]

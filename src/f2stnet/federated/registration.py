@@ -56,7 +56,7 @@ def register(grid: Grid, federation: Federation, like: GraphSeries) -> Registere
         for client, metrics in found.items()
         if "sums" in metrics
     }
-    met = {int(kind) for metrics in found.values() for kind in metrics["kinds"]}
+    met = {int(kind) for metrics in found.values() for kind in metrics.get("kinds", ALL_KINDS)}
     kinds = tuple(kind for kind in ALL_KINDS if kind in met)
     shared = (
         scaler(_added(list(sums.values())), kinds) if sums else Scaler(np.zeros(channels), np.ones(channels), kinds)

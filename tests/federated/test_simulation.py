@@ -472,3 +472,12 @@ def test_days_are_read_by_default_only_where_clients_have_them() -> None:
     assert [days({"partition": {"kind": kind}}) for kind in ("windows", "regime", "nodes")] == [0, 0, 7]
     assert days({}, partitioned=False) == 7
     assert days({"partition": {"kind": "regime"}, "window": {"days": 3}}) == 3
+
+
+def test_batches_are_smaller_where_windows_are_divided() -> None:
+    def batch(sections: dict[str, dict[str, object]], partitioned: bool = True) -> int:
+        return configure_federation("fedavg", "stid", sections=sections, partitioned=partitioned).run.training.batch
+
+    assert [batch({"partition": {"kind": kind}}) for kind in ("windows", "regime", "nodes")] == [16, 16, 64]
+    assert batch({}, partitioned=False) == 64
+    assert batch({"partition": {"kind": "regime"}, "training": {"batch": 5}}) == 5

@@ -14,6 +14,8 @@ from f2stnet.federated.partition import PartitionConfig
 from f2stnet.registry import did_you_mean
 from f2stnet.training.settings import RunConfig, configure
 
+# Where windows are divided among clients: with the common 64 a client would make a handful of steps a round.
+BATCH = 16
 SECTIONS = ("window", "model", "training")
 
 
@@ -119,8 +121,11 @@ def configure_federation(
     partition = (
         build(PartitionConfig(clients=clients), given.get("partition", {}), "partition") if partitioned else None
     )
-    if partition is not None and partition.divides_time and "days" not in given.get("window", {}):
-        run = replace(run, window=replace(run.window, days=0))  # most of a window's earlier days are another's
+    if partition is not None and partition.divides_time:
+        if "days" not in given.get("window", {}):
+            run = replace(run, window=replace(run.window, days=0))  # most of a window's earlier days are another's
+        if "batch" not in given.get("training", {}):
+            run = replace(run, training=replace(run.training, batch=BATCH))
     made = compose(method, {name: given[name] for name in parts if name in given})
     if made.only_under and (partition is None or partition.kind != made.only_under):
         kind = partition.kind if partition else "each client's own data"

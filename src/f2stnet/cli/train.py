@@ -75,7 +75,7 @@ def train(
         console.err.print(
             f"look at: {config.model} is no better than {name} on the validation part (MAE "
             f"{console.number(run.metrics['validation']['mae'])} against {console.number(mae)}): "
-            f"{run.metrics['windows']['train']:,} training windows may be too little to learn from",
+            f"{run.metrics['windows']['train']:,} training windows or {run.metrics['epochs']} epochs may be too few",
             soft_wrap=True,
         )
     console.out.print(f"{out / 'metrics.json'}", soft_wrap=True)

@@ -28,7 +28,7 @@ from f2stnet.training.trainer import Listener, silent
 MODELS = ("f2stnet", "stid", "linear", "historical-average", "last-value")
 # Chosen so that all of it stays well under 90 s on two cores.
 CITY: Mapping[str, Any] = {"nodes": 30, "days": 28}
-TRAINING: Mapping[str, Any] = {"epochs": 5, "batch": 32, "learning_rate": 4e-3, "schedule": "cosine"}
+TRAINING: Mapping[str, Any] = {"epochs": 4, "batch": 32, "learning_rate": 4e-3, "schedule": "cosine"}
 # FFA at full strength: over so few rounds the paper's λ would still be near λ_init.
 METHODS: Mapping[str, Mapping[str, Any]] = {"fedavg": {}, "ffa": {"schedule": "fixed", "maximum": 0.95}}
 FEDERATED_MODEL = "stid"

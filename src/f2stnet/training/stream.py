@@ -70,6 +70,7 @@ class Stream:
         self.steps, self.horizon = run.config.window.input, run.config.window.horizon
         self.next: np.datetime64 | None = None if start is None else _stamp(start)  # of the step to come
         self.pushed = 0
+        self._kinds = nearest_kinds(run.scaler.kinds)
         self._scaling = Windows(like, run.scaler, self.steps, self.horizon, run.device)
         shape = (len(like.nodes), len(like.channels))
         self.days, self.season = run.config.window.days, season(like.slots_per_day, self.horizon)
@@ -208,8 +209,7 @@ class Stream:
         assert self.next is not None
         stamps = self.next + np.arange(-self.steps, self.horizon) * np.timedelta64(like.step, "s")
         clock = calendar(stamps, like.step, like.zone, like.holidays)
-        kinds = nearest_kinds(self.run.scaler.kinds)[clock.day]
-        slot, day = (torch.from_numpy(x).to(device)[None] for x in (clock.slot, kinds))
+        slot, day = (torch.from_numpy(x).to(device)[None] for x in (clock.slot, self._kinds[clock.day]))
         values, observed = self._scaled(torch.arange(-self.steps, 0, device=device))
         ahead, given = self._known(known)
         earlier = self._earlier() if self.days else None

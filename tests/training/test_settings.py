@@ -77,3 +77,12 @@ def test_f2stnet_takes_any_number_of_earlier_days(settings: dict[str, object], d
     run = configure("f2stnet", sections=sections)
     assert run.window.days == (7 if days is None else days)
     assert RunConfig.from_table(run.to_table() | {"data": {"source": "x"}}, "test").window == run.window
+
+
+def test_a_run_from_before_these_keys_does_what_it_did() -> None:
+    table = configure("f2stnet").to_table() | {"data": {"source": "x"}}
+    now = RunConfig.from_table(table, "test")
+    del table["model"]["bridge"], table["training"]["least_steps"], table["training"]["average"]
+    then = RunConfig.from_table(table, "test")
+    assert (now.settings.bridge, now.training.least_steps, now.training.average) == (True, 32, 0.99)
+    assert (then.settings.bridge, then.training.least_steps, then.training.average) == (False, 0, 0.0)

@@ -17,6 +17,14 @@ from f2stnet.training.settings import RunConfig, configure
 # Where windows are divided among clients: with the common 64 a client would make a handful of steps a round.
 BATCH = 16
 SECTIONS = ("window", "model", "training")
+# Keys of `training` that speak of one long training; a federation has rounds in place of it.
+ELSEWHERE = {
+    "epochs": "use federation.rounds and federation.local_epochs",
+    "patience": "use federation.patience",
+    "least_steps": "use federation.local_steps",
+    "average": "the server has no averaged weights",
+    "compile": "clients run the model as it is",
+} | dict.fromkeys(("schedule", "plateau", "milestones", "factor", "warmup"), "use federation.rate")
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,11 @@ def configure_federation(
         if section not in (*SECTIONS, "federation", "partition", *parts):
             known = ("data", *SECTIONS, "federation", "partition", *parts)
             raise InputError(f"unknown section {section!r}{did_you_mean(section, known)}")
+    for key in given.get("training", {}):
+        if key in ELSEWHERE:
+            raise InputError(f"training.{key} means nothing in a federation: {ELSEWHERE[key]}")
     run = configure(model, seed, data, {name: given[name] for name in SECTIONS if name in given})
+    run = replace(run, training=replace(run.training, average=0.0, least_steps=0))
     partition = (
         build(PartitionConfig(clients=clients), given.get("partition", {}), "partition") if partitioned else None
     )

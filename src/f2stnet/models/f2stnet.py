@@ -32,7 +32,7 @@ class F2STNetConfig:
     width: int = 64  # D
     frequencies: int = 16  # F, at most N are there
     nonzero_frequencies: bool = False  # F counts only frequencies above zero
-    bridge: bool = False  # gaps of the window are filled from the readings around them
+    bridge: bool = True  # gaps of the window are filled from the readings around them
     # The spine of `default`; `paper` has all three parts always, with one state entry a channel.
     spectral: bool = True  # graph frequencies in what the state space reads; without a state space nothing reads them
     state_space: bool = True  # over the window, and over the days before it (window.days)
@@ -71,8 +71,8 @@ class F2STNetConfig:
 
 @models.register("f2stnet", F2STNetConfig(), "F2STNet, the default variant", window={"days": 7})
 @models.register(  # Adam: on validation better for it than the common recipe on four of five sets
-    "paper", F2STNetConfig(variant="paper"), "F2STNet to the letter of its paper", loss="mse", optimiser="adam",
-    learning_rate=1e-3, weight_decay=0.0, average=0.0, schedule="plateau", patience=15,
+    "paper", F2STNetConfig(variant="paper", bridge=False), "F2STNet to the letter of its paper", loss="mse",
+    optimiser="adam", learning_rate=1e-3, weight_decay=0.0, average=0.0, least_steps=0, schedule="plateau", patience=15,
 )  # fmt: skip
 class F2STNet(nn.Module):
     """Forecasts in the variant that `config` names."""

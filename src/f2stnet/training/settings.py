@@ -23,7 +23,7 @@ SMALLEST_BATCH = 8  # that `least_steps` leads to
 class TrainingConfig:
     epochs: int = 100  # at most
     batch: int = 64  # windows a step, at most
-    least_steps: int = 0  # of an epoch: where windows are few, batches are smaller. Not in federations
+    least_steps: int = 32  # of an epoch: where windows are few, batches are smaller; 0: never. Not in federations
     optimiser: Literal["adam", "adamw"] = "adamw"
     learning_rate: float = 2e-3
     weight_decay: float = 0.3
@@ -104,6 +104,8 @@ class RunConfig:
         sections["model"].pop("name")
         for key, before in (("average", 0.0), ("least_steps", 0)):  # what a run from before these keys did
             sections.setdefault("training", {}).setdefault(key, before)
+        if hasattr(models.find(name).config, "bridge"):
+            sections["model"].setdefault("bridge", False)
         # Everything is written out in a run's config, so the recipe is only a name there.
         return replace(
             configure(name, int(table.get("seed", 0)), source, sections), recipe=table.get("recipe", "common")

@@ -1,0 +1,20 @@
+"""What a federation's settings say of training."""
+
+import pytest
+
+from f2stnet.config import as_dict
+from f2stnet.errors import InputError
+from f2stnet.federated.settings import ELSEWHERE, configure_federation
+from f2stnet.training.settings import TrainingConfig
+
+
+@pytest.mark.parametrize("key", ELSEWHERE)
+def test_what_means_nothing_in_a_federation_is_refused(key: str) -> None:
+    value = as_dict(TrainingConfig())[key]
+    with pytest.raises(InputError, match=rf"^training\.{key} means nothing in a federation: {ELSEWHERE[key]}$"):
+        configure_federation(sections={"training": {key: value}})
+
+
+def test_the_settings_of_a_federation_claim_nothing_that_it_does_not_do() -> None:
+    training = configure_federation().run.training
+    assert (training.average, training.least_steps, training.compile) == (0.0, 0, False)

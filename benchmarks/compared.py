@@ -15,6 +15,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from f2stnet.experiments.reproduce.records import Store
+from f2stnet.experiments.reproduce.shelf import Shelf
+from f2stnet.experiments.reproduce.suite import find_suite
+
 HERE = Path(__file__).parent
 RECORDS, RESULTS, PAGE = HERE / "records" / "compared.jsonl", HERE.parent / "results", HERE.parent / "docs"
 DATA = "pems08-part"
@@ -46,11 +50,9 @@ def measure(data: str, model: str) -> dict[str, Any]:
 def table(timed: list[dict[str, Any]], results: Path) -> str:
     """Seed 0 by the published recipe, the best first, then those that wait."""
     seconds = {record["model"]: record["epoch_seconds"] for record in timed if record["data"] == DATA}
-    runs = {}
-    for path in sorted((results / "central").glob("*.json")):
-        run = json.loads(path.read_text(encoding="utf-8"))
-        if run["config"]["run"]["recipe"] == "published" and run["seed"] == 0 and run["data"]["name"] == DATA:
-            runs[run["config"]["run"]["model"]["name"]] = run
+    shelf = Shelf(Store(results).load()[0])
+    asked = [run for run in find_suite("accuracy").runs([DATA], [0]) if run.recipe == "published"]
+    runs = {run.model: record for run in asked if (record := shelf.find(run))}
     lines = [
         "| model | parameters | MAE | RMSE | MAPE % | epochs (best) | seconds an epoch |",
         "|---|---|---|---|---|---|---|",

@@ -31,3 +31,20 @@ def test_all_models_with_a_published_recipe_have_a_row_and_those_without_a_recor
     assert {row.split("`")[1] for row in rows} == {name for name, entry in models.items() if entry.published}
     assert all("not run yet" in row for row in rows)
     assert sum("1.50" in row for row in rows) == 1
+
+
+def test_a_model_s_row_is_the_run_that_the_accuracy_suite_asks_for(compared: ModuleType, tmp_path: Path) -> None:
+    """Other runs by a published recipe, of an ablation say, have records beside it."""
+    found = {}
+    for path in (ROOT / "results" / "central").glob("*.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["config"]["run"]["model"]["name"] == "pdformer":
+            found[path] = record
+    assert len(found) > 1
+    place = tmp_path / "central"
+    place.mkdir()
+    for path, record in found.items():
+        if record["config"]["run"]["model"]["drop_path"] == 0:
+            (place / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert any(place.iterdir())
+    assert "| `pdformer` | – | not run yet |" in compared.table([], tmp_path)

@@ -80,3 +80,17 @@ def test_large_numbers_saturate() -> None:
     torch.testing.assert_close(found[0], v.sum(1, keepdim=True).expand(4, 16), rtol=1e-5, atol=1e-5)
     assert all(bool(torch.isfinite(tensor).all()) for tensor in found)
     assert float(found[1].abs().max()) == 0
+
+
+@NEEDS_TRITON
+@pytest.mark.cuda
+def test_forecasts_write_the_matrices_down_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = drawn(300, 64, "cuda")
+    with torch.no_grad(), without_kernels():
+        plain = driven(*given)
+    with torch.no_grad():
+        assert torch.equal(driven(*given), plain)
+        monkeypatch.setattr("f2stnet.layers.driven.WRITTEN_DOWN_UP_TO", 300 * 64 * 64 - 1)
+        by_kernel = driven(*given)
+    assert not torch.equal(by_kernel, plain)
+    torch.testing.assert_close(by_kernel, plain, rtol=1e-4, atol=1e-4)

@@ -55,6 +55,8 @@ def find_data(wanted: Sequence[str], given: Sequence[str] | None) -> tuple[dict[
     if given:
         for spec in given:
             path = spec if Path(spec).exists() else _place(spec) or spec
+            if path in wanted and path not in (*MADE, *sources) and not Path(path).exists():
+                raise InputError(f"data {spec!r}: not on this machine; {_how_to_give()}")
             one = Found.of(path, open_data(path))
             if one.name in found:
                 raise InputError(
@@ -64,7 +66,7 @@ def find_data(wanted: Sequence[str], given: Sequence[str] | None) -> tuple[dict[
     for name in wanted if not given else {MADE_UP} & set(wanted):
         at = _place(name) or (name if name in sources else None)
         if at is None:
-            missing[name] = f"give its dataset.toml with --data, or put its folder under {_roots()[0]}"
+            missing[name] = _how_to_give()
             continue
         try:
             found[name] = Found.of(at, open_data(at))
@@ -82,6 +84,10 @@ def too_short(series_spec: str, windows: Iterable[WindowConfig]) -> str | None:
     except InputError as wrong:
         return str(wrong)
     return None
+
+
+def _how_to_give() -> str:
+    return f"give its dataset.toml with --data, or put its folder under {_roots()[0]}"
 
 
 def _downloads(name: str) -> bool:

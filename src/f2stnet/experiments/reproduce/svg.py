@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from f2stnet.experiments.bench.plot import COLOURS, DASHES, GREY
 from f2stnet.experiments.reproduce.figures import Figure, Series, close_together, crowded
+from f2stnet.experiments.reproduce.tables import show
 from f2stnet.page import escape, short
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 680, 74, 18, 40, 52
@@ -138,7 +139,7 @@ def _bars(figure: Figure) -> tuple[float, list[str]]:
             left, wide = min(across(0.0), x), abs(x - across(0.0))
             paint = f'fill="{COLOURS[0]}" fill-opacity=".75"'
             parts.append(f'<rect x="{left:.1f}" y="{y + 4}" width="{wide:.1f}" height="14" {paint}/>')
-        parts.append(f'<text x="{WIDTH - RIGHT}" y="{y + 15}" text-anchor="end">{value:.4g}</text>')
+        parts.append(f'<text x="{WIDTH - RIGHT}" y="{y + 15}" text-anchor="end">{show(value, 2)}</text>')
     return bottom + BOTTOM, parts
 
 
@@ -180,7 +181,7 @@ def _heat(figure: Figure) -> tuple[float, list[str]]:
             share = 0.5 if value is None or high == low else (value - low) / (high - low)
             fill = "none" if value is None else _shade(share)
             ink = GREY if value is None else "#ffffff" if share < 0.6 else "#000000"
-            text = "not run" if value is None else f"{value:.4g}"
+            text = "not run" if value is None else show(value, 2)
             parts.append(
                 f'<rect x="{x:.1f}" y="{y}" width="{wide - 2:.1f}" height="{tall - 2}" fill="{fill}" stroke="{GREY}" '
                 f'stroke-opacity=".3"/>'

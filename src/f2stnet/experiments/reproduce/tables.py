@@ -179,7 +179,7 @@ def slug(text: str) -> str:
 def show(value: float, digits: int) -> str:
     """Figures of one column have the same digits; large ones are grouped, absurd ones (a MAPE of labels that are zero
     but for rounding) have an exponent."""
-    return f"{value:,.{digits}f}" if abs(value) < 1e7 else f"{value:.1e}"
+    return f"{value:,.{digits}f}" if abs(value) < 1e9 else f"{value:.1e}"
 
 
 def signed(value: float, digits: int) -> str:

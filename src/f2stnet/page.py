@@ -72,6 +72,14 @@ def short(name: str, most: int = 22) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
+def in_two(name: str, most: int) -> list[str]:
+    """A name that is longer than `most`, broken at a blank into two lines; the second is cut where it must be."""
+    if len(name) <= most:
+        return [name]
+    at = name.rfind(" ", 0, most + 1)
+    return [name[:at], short(name[at + 1 :], most)] if at > 0 else [short(name, most)]
+
+
 def number(value: float | None) -> str:
     """A figure with a sensible number of digits."""
     if value is None or not np.isfinite(value):

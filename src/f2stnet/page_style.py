@@ -28,7 +28,9 @@ figcaption { color: var(--muted); font-size: 0.9rem; line-height: 1.45; margin-t
   overflow-wrap: anywhere; }
 .plot { width: 100%; }
 .beside { display: grid; gap: 0.6rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; background:  /* a shadow at the end where there is more to see */
+    linear-gradient(to left, var(--surface) 40%, transparent) right / 3rem 100% no-repeat local,
+    linear-gradient(to left, var(--line), transparent) right / 1rem 100% no-repeat scroll; }
 .table { max-width: max-content; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.95rem; }
 th, td { padding: 0.34rem 0.8rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }

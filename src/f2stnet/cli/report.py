@@ -14,16 +14,20 @@ def report(
     out: Annotated[
         Path, typer.Option(help="RESULTS.md is written here, the rest to report/ in it.", metavar="DIR")
     ] = Path(),
+    suite: Annotated[
+        list[str] | None, typer.Option(help="Only this one, ours by name or yours as a TOML file; repeat it.")
+    ] = None,
 ) -> None:
     """Render all records: RESULTS.md, CSV and LaTeX tables, SVG and PNG figures, and a page.
 
-    Example: f2stnet report --results results --out .
+    Example: f2stnet report --suite mine.toml --results results --out mine
     """
     from f2stnet.experiments.reproduce.report import report as render
+    from f2stnet.experiments.reproduce.suite import find_suite
 
     if not results.is_dir():
         raise InputError(f"{results}: no such folder of records; `f2stnet reproduce` makes them")
-    written = render(results, out)
+    written = render(results, out, [find_suite(name) for name in suite] if suite else None)
     for line in written.refused:
         console.err.print(f"left out: {line}", soft_wrap=True, markup=False)
     console.out.print(f"{written.records} records, {written.tables} tables, {written.figures} figures", soft_wrap=True)

@@ -74,7 +74,7 @@ def test_compositions_are_held_against_pooled_and_against_fedavg_with_the_same_o
     ]
     rows = {row.name: row for row in table.rows}
     assert [row.reference for row in table.rows] == [True, True] + [False] * 8
-    assert table.rows[2].name == "FFA-robust + server momentum, equal steps (recommended)"
+    assert table.rows[2].name == "recommended: FFA-robust, momentum, equal steps"
     assert [cell.text(2) for cell in rows[BASE].cells[6:]] == ["0"] * 4
     fair = rows["AFL + server momentum, equal steps"].cells
     assert fair[6].figures[1] == pytest.approx(100 * (fair[0].figures[1] / rows[BASE].cells[0].figures[1] - 1))

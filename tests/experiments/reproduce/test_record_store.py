@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
@@ -42,6 +43,9 @@ def test_a_record_comes_back_as_it_was(tmp_path: Path, record: Record) -> None:
         (lambda text: text.replace('"epochs": 1,', '"epochs": 2,'), "does not belong to its key"),
         (lambda text: text.replace('"test":', '"tset":'), "does not belong to its key"),
         (lambda text: text.replace('"name": "tiny-city"', '"name": "other"'), "does not belong to its key"),
+        (lambda text: json.dumps(json.loads(text) | {"seed": 7}), "does not belong to its key"),
+        (lambda text: re.sub(r'"rmse": [\d.]+', '"rmse": NaN', text), "NaN is no figure"),
+        (lambda text: re.sub(r'"rmse": [\d.]+', '"rmse": "x"', text), "no number under 'test'"),
     ],
 )
 def test_a_spoilt_record_is_one_line_with_its_file_and_the_rest_is_read(
@@ -138,3 +142,9 @@ def test_half_a_claim_counts_for_nothing(tmp_path: Path) -> None:
     _leave_claim(Store(tmp_path)).write_text('{"pid": ')
     with Store(tmp_path).claim(KEY) as other:
         assert other is None
+
+
+def test_a_file_where_the_folder_of_records_should_be_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("")
+    with pytest.raises(InputError, match="not a folder"):
+        Store(tmp_path / "results")

@@ -61,6 +61,25 @@ def test_client_wise_rmse_is_drawn_at_each_heterogeneity() -> None:
     assert any("partition regime, α_het = 10" in title for title in titles)
 
 
+def test_every_row_has_its_box_and_curves_say_how_many_are_left_out() -> None:
+    figures = figures_of("federated")
+    rows = [row.name for row in find_suite("federated").blocks[0].rows]
+    (boxes,) = [one for one in figures if one.key == "federated-1-pems08-part-partition-regime-alpha-10-clients"]
+    assert [line.name for line in boxes.series] == rows
+    (curves,) = [one for one in figures if one.key == "federated-1-pems08-part-partition-regime-alpha-10-worst5-mae"]
+    assert [line.name for line in curves.series] == rows[:10]
+    assert curves.caption.endswith(f"The first 10 of {len(rows)} rows.")
+
+
+def test_a_long_name_has_two_lines_and_nothing_is_cut_from_it() -> None:
+    name = "recommended: a method, its momentum, equal steps"
+    figure = Figure("k", "Title", "", "boxes", "", "RMSE", [Series(name, ["a", "b"], [1.0, 2.0])], "", "")
+    texts = [element.text for element in ElementTree.fromstring(svg(figure)).iter() if element.tag.endswith("text")]
+    first, second = (text for text in texts if text and text in name)
+    assert f"{first} {second}" == name
+    assert f"{first}\u003cbr\u003e{second}" in plot(figure).replace("\\u003c", "<").replace("\\u003e", ">")
+
+
 def test_curves_are_means_over_seeds() -> None:
     (figure,) = [one for one in figures_of("schedules") if one.title.startswith("Training loss")]
     suite = find_suite("schedules")

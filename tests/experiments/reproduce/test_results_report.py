@@ -146,3 +146,12 @@ def test_hundreds_of_records_are_rendered_in_seconds(tmp_path: Path) -> None:
     seconds = time.process_time() - began
     assert written.records > 150
     assert seconds < 10 * written.records / 1000 + 3
+
+
+def test_a_run_that_two_blocks_ask_for_is_counted_once(tmp_path: Path) -> None:
+    twice = SUITE + SUITE.partition('title = "Tiny"')[2].replace("guess = 2", 'guess = 2\ntitle = "again"')
+    suite = read_suite(suite_file(tmp_path / "suite", twice))
+    fill(tmp_path / "results", suite.runs()[:1])
+    (shown,) = gather(tmp_path / "results", [suite]).suites
+    assert len(suite.runs()) == 6
+    assert shown.runs == {"tiny-city": (1, 3)}

@@ -8,7 +8,7 @@ from f2stnet.experiments.reproduce.figures import Figure
 from f2stnet.experiments.reproduce.layouts import suite_tables
 from f2stnet.experiments.reproduce.records import Record, Store
 from f2stnet.experiments.reproduce.round_figures import suite_figures
-from f2stnet.experiments.reproduce.shelf import Shelf, groups
+from f2stnet.experiments.reproduce.shelf import Shelf, cell_of, groups
 from f2stnet.experiments.reproduce.suite import SYNTHETIC, Suite, find_suite, suite_names
 from f2stnet.experiments.reproduce.tables import Table
 
@@ -51,16 +51,17 @@ def gather(results: Path, suites: Sequence[Suite] | None = None) -> Gathered:
     known = {name for suite in chosen for name in suite.data} - {SYNTHETIC}
     own = [name for name in shelf.names if name not in known]  # somebody's, shown under every suite that has records
     for suite in chosen:
-        runs: dict[str, tuple[int, int]] = {}
+        runs: dict[str, tuple[set[str], set[str]]] = {}  # a run that two blocks ask for is one run
         found = groups(suite, shelf, own)
         for group in found:
             there = [one for where in (None, *shelf.hardware) for one in shelf.records(group.runs, where)]
             asked.update(record["key"] for record in there)
-            cells = {record["cell"] for record in there}
-            had, of = runs.get(group.data, (0, 0))
-            runs[group.data] = (had + len(cells), of + len(group.runs))
+            had, of = runs.setdefault(group.data, (set(), set()))
+            had.update(record["cell"] for record in there)
+            of.update(map(cell_of, group.runs))
         tables = suite_tables(found, shelf)
-        shown.append(Shown(suite, tables, suite_figures(tables, found, shelf), runs))
+        counts = {data: (len(had), len(of)) for data, (had, of) in runs.items()}
+        shown.append(Shown(suite, tables, suite_figures(tables, found, shelf), counts))
     return Gathered(shown, records, refused, shelf.notes, sum(record["key"] not in asked for record in records))
 
 

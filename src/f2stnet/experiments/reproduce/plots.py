@@ -4,7 +4,7 @@ from typing import Any
 
 from f2stnet import page
 from f2stnet.experiments.reproduce.figures import Figure, close_together, crowded
-from f2stnet.page import Html, escape, short
+from f2stnet.page import Html, escape, in_two, short
 
 
 def plot(figure: Figure) -> Html:
@@ -22,10 +22,15 @@ def _colour(number: int) -> str:
     return page.PALETTE[number % len(page.PALETTE)]
 
 
+def _name(name: str) -> str:
+    """Of a bar or a box, left of the scale."""
+    return "<br>".join(escape(line) for line in in_two(name, 30))
+
+
 def _lines(figure: Figure) -> Drawn:
     data = [
         {
-            "type": "scatter", "mode": "lines", "name": escape(short(line.name, 40)), "x": line.x, "y": line.y,
+            "type": "scatter", "mode": "lines", "name": escape(short(line.name, 60)), "x": line.x, "y": line.y,
             "hovertemplate": "%{y:,.4~g}",
             "line": {
                 "color": _colour(at), "width": 1.8,
@@ -76,7 +81,7 @@ def _bars(figure: Figure) -> Drawn:
     data = [
         {
             "type": "scatter" if near else "bar", "mode": "markers", "orientation": "h", "x": line.y,
-            "y": [escape(short(str(name), 30)) for name in line.x], "showlegend": False,
+            "y": [_name(str(name)) for name in line.x], "showlegend": False,
             "marker": {"color": page.PALETTE[0]} | ({"size": 9} if near else {}),
             "error_x": {"type": "data", "array": line.error, "color": page.PALETTE[1], "thickness": 1.5},
             "hovertemplate": "%{y}: %{x:,.4~g}<extra></extra>",
@@ -94,7 +99,7 @@ def _bars(figure: Figure) -> Drawn:
 def _boxes(figure: Figure) -> Drawn:
     data = []
     for at, line in enumerate(figure.series):
-        name = escape(short(line.name, 30))
+        name = _name(line.name)
         data.append(
             {
                 "type": "box", "orientation": "h", "name": name, "x": line.y, "y": [name] * len(line.y),

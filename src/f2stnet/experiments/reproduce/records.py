@@ -23,10 +23,13 @@ from f2stnet.files import write_text
 
 Record = dict[str, Any]
 DIGITS = 16  # of a key in a file's name
+FIGURES = ("test", "validation", "steps", "fairness", "clients")  # parts of a record that hold nothing but numbers
 
 
 class Store:
     def __init__(self, root: Path) -> None:
+        if root.exists() and not root.is_dir():
+            raise InputError(f"{root}: not a folder; records lie in one")
         self.root = root
 
     def path(self, kind: str, key: str) -> Path:
@@ -80,7 +83,7 @@ class Store:
 def read_record(path: Path) -> Record:
     """A record that is what its name says, or one line about what is wrong with the file."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except (ValueError, OSError) as wrong:
         raise InputError(f"{path}: not a record: {wrong}; delete it, and its run is made again") from None
     if not isinstance(record, dict) or "schema" not in record:
@@ -92,14 +95,30 @@ def read_record(path: Path) -> Record:
         record["question"] = question_key(record["config"], record["data"], record.get("hardware_key"))
         record["cell"] = cell_key(record["config"], record["data"]["name"])
         sound = key == record["key"] and path.stem == key[:DIGITS] and path.parent.name == record["config"]["kind"]
-        sound = sound and isinstance(record["test"], dict) and isinstance(record["seed"], int)
+        sound = sound and isinstance(record["test"], dict) and record["seed"] == record["config"]["run"]["seed"]
     except (KeyError, TypeError, AttributeError, ValueError):
         sound = False
     if not sound:
         raise InputError(
             f"{path}: corrupted: its content does not belong to its key; delete it, and its run is made again"
         )
+    for part in FIGURES:
+        if not _figures(record.get(part)):
+            raise InputError(f"{path}: corrupted: no number under {part!r}; delete it, and its run is made again")
     return record
+
+
+def _figures(value: Any) -> bool:
+    """Whether there are only numbers, and places where one is missing, all the way down."""
+    if isinstance(value, dict):
+        return all(map(_figures, value.values()))
+    if isinstance(value, list):
+        return all(map(_figures, value))
+    return value is None or isinstance(value, int | float)
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no figure")
 
 
 def _living_holder(mark: Path) -> str | None:

@@ -12,7 +12,7 @@ from f2stnet.experiments.reproduce.suite import RowConfig, Run
 from f2stnet.experiments.reproduce.tables import Table, slug
 from f2stnet.registry import did_you_mean
 
-MOST = 8  # lines in one figure; suites name the most important rows first
+MOST = 10  # lines in one figure; suites name the most important rows first
 CURVES = {
     "train_loss": ("Training loss", "training loss, deviations", "Mean over the participants of each round."),
     "worst5_mae": ("Worst-5 client MAE", "MAE", "Validation MAE, mean of the five worst clients after each round."),
@@ -72,13 +72,14 @@ def _curves(group: Group, shelf: Shelf, lines: dict[str, list[Run]], where: str,
         series: list[Series] = []
         for name, runs in lines.items():
             curves = [record["rounds"][key] for record in shelf.records(runs) if key in record["rounds"]]
-            if curves and len(series) < MOST:
+            if curves:
                 series.append(Series(name, list(range(1, max(map(len, curves)) + 1)), _mean_curve(curves)))
         if series:
+            rest = "" if len(series) <= MOST else f" The first {MOST} of {len(series)} rows."
             found.append(
                 Figure(
-                    _key(group, where, key), f"{title} · {where}", group.suite.shows, "lines", "round", axis, series,
-                    f"{caption} Mean over the seeds that are there.", place,
+                    _key(group, where, key), f"{title} · {where}", group.suite.shows, "lines", "round", axis,
+                    series[:MOST], f"{caption} Mean over the seeds that are there.{rest}", place,
                 )
             )  # fmt: skip
     return found
@@ -95,7 +96,7 @@ def _boxes(group: Group, shelf: Shelf, lines: dict[str, list[Run]], where: str, 
             for record in shelf.records(runs)
             for client, errors in record["clients"].items()
         }
-        if points and len(series) < MOST:
+        if points:
             series.append(Series(name, list(points), list(points.values())))
     if not series:
         return []

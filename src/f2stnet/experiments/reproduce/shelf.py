@@ -29,7 +29,7 @@ class Shelf:
         self.hardware = list(dict.fromkeys(where for _, where in self.by_cell if where is not None))
 
     def find(self, run: Run, hardware: str | None = None) -> Record | None:
-        return self.by_cell.get((_cell(run), hardware))
+        return self.by_cell.get((cell_of(run), hardware))
 
     def records(self, runs: Sequence[Run], hardware: str | None = None) -> list[Record]:
         found = (self.find(run, hardware) for run in runs)
@@ -92,7 +92,7 @@ def _order(names: list[str]) -> Callable[[tuple[tuple[int, str], list[Run]]], tu
 
 
 @cache
-def _cell(run: Run) -> str:
+def cell_of(run: Run) -> str:
     return cell_key(_configuration(run), run.data)
 
 

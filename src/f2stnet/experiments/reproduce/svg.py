@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from f2stnet.experiments.bench.plot import COLOURS, DASHES, GREY
 from f2stnet.experiments.reproduce.figures import Figure, Series, close_together, crowded
 from f2stnet.experiments.reproduce.tables import show
-from f2stnet.page import escape, short
+from f2stnet.page import escape, in_two, short
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 680, 74, 18, 40, 52
 NAMES = 212  # pixels for names of bars, boxes and rows of a heat map
@@ -126,7 +126,7 @@ def _bars(figure: Figure) -> tuple[float, list[str]]:
     parts = _scale(across, top, bottom, figure.y_title)
     for place, (name, value, spread) in enumerate(zip(line.x, line.y, spreads, strict=True)):
         y = top + 22 * place
-        parts.append(f'<text x="{NAMES - 8}" y="{y + 15}" text-anchor="end">{escape(short(str(name), 32))}</text>')
+        parts += _name(str(name), y + 15)
         if value is None:
             continue
         x = across(value)
@@ -150,7 +150,7 @@ def _boxes(figure: Figure) -> tuple[float, list[str]]:
     for number, line in enumerate(figure.series):
         y, colour = top + 30 * number, COLOURS[number % len(COLOURS)]
         known = sorted(value for value in line.y if value is not None)
-        parts.append(f'<text x="{NAMES - 8}" y="{y + 19}" text-anchor="end">{escape(short(line.name, 32))}</text>')
+        parts += _name(line.name, y + 19)
         if len(known) > 1:
             first, median, third = (across(value) for value in statistics.quantiles(known, n=4, method="inclusive"))
             parts.append(
@@ -217,14 +217,23 @@ def _mark(x: float, y: float, number: int) -> str:
 
 
 def _legend(series: Sequence[Series], sign: Callable[[float, float, int], str]) -> tuple[list[str], float]:
-    """Names three abreast below the title, each after its sign, and where the plot begins."""
+    """Names three abreast below the title, long ones two, each after its sign, and where the plot begins."""
     parts = []
+    abreast, most = (3, 28) if max(len(line.name) for line in series) <= 28 else (2, 48)
     for number, line in enumerate(series):
-        row, column = divmod(number, 3)
-        x, y = 12 + 222 * column, 36 + 16 * row
+        row, column = divmod(number, abreast)
+        x, y = 12 + 666 // abreast * column, 36 + 16 * row
         parts.append(sign(x, y - 4, number))
-        parts.append(f'<text x="{x + 28}" y="{y}">{escape(short(line.name, 28))}</text>')
-    return parts, 36 + 16 * math.ceil(len(series) / 3) + 4
+        parts.append(f'<text x="{x + 28}" y="{y}">{escape(short(line.name, most))}</text>')
+    return parts, 36 + 16 * math.ceil(len(series) / abreast) + 4
+
+
+def _name(name: str, y: float) -> list[str]:
+    """Of a bar or a box, left of the scale."""
+    lines = in_two(name, 32)
+    how = f'x="{NAMES - 8}" text-anchor="end"' + (' font-size="11"' if len(lines) > 1 else "")
+    first = y - 6 * (len(lines) - 1)
+    return [f'<text {how} y="{first + 12 * at:g}">{escape(line)}</text>' for at, line in enumerate(lines)]
 
 
 def _frame(figure: Figure, across: Axis, up: Axis, top: float, bottom: float) -> list[str]:

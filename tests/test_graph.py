@@ -66,7 +66,8 @@ def test_nearest_neighbours_are_one_sided_by_nature_and_not_remarked_on() -> Non
 
 def test_edges_of_a_list_are_weighted_by_their_distance() -> None:
     graph = from_edges(np.array([[0, 1], [1, 2]]), ABC, np.array([1.0, 3.0]), "gaussian")
-    np.testing.assert_allclose(graph.adjacency.toarray()[1], [np.exp(-1), 0, np.exp(-9)])
+    near, far = gaussian(np.array([1.0, 3.0]))
+    np.testing.assert_allclose(graph.adjacency.toarray()[1], [near, 0, far])
 
 
 def test_a_matrix_can_be_read_as_weights_distances_or_mere_neighbours() -> None:
@@ -75,13 +76,24 @@ def test_a_matrix_can_be_read_as_weights_distances_or_mere_neighbours() -> None:
     assert from_matrix(matrix, ABC, "binary").adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     distances = np.array([[0.0, 1, 0], [1, 0, 3], [0, 3, 0]])
     weights = from_matrix(distances, ABC, "gaussian").adjacency.toarray()
-    np.testing.assert_allclose(weights[1], [np.exp(-1), 0, np.exp(-9)])
+    near, _, _, far = gaussian(np.array([1.0, 1.0, 3.0, 3.0]))
+    np.testing.assert_allclose(weights[1], [near, 0, far])
 
 
 def test_gaussian_weights_by_hand() -> None:
-    distances = np.array([1.0, 3.0])  # deviation 1
-    np.testing.assert_allclose(gaussian(distances), np.exp([-1.0, -9.0]))
+    distances = np.array([0.0, 0.0, 2.0, 2.0])  # deviation 1, median 1
+    np.testing.assert_allclose(gaussian(distances), np.exp([0.0, 0.0, -4.0, -4.0]))
     np.testing.assert_allclose(gaussian(np.array([2.0, 2.0])), 1.0)
+
+
+@pytest.mark.parametrize("step", [0.001, 1.0, 100.0, 250.0])
+def test_neighbours_that_lie_almost_evenly_keep_their_weights(step: float) -> None:
+    """Their deviation is far smaller than they are: by it alone a line of stations would fall apart."""
+    distances = 1000.0 + step * np.arange(-2, 3)
+    weights = gaussian(distances)
+    assert weights[2] == pytest.approx(0.25)
+    assert (np.diff(weights) < 0).all()
+    assert weights.min() > 0.04
 
 
 @pytest.mark.parametrize(("weight", "message"), [(np.nan, "finite"), (np.inf, "finite"), (-1.0, "not negative")])

@@ -5,6 +5,7 @@ Way out: the normalised operator Â = D̃^{-1/2} (A + I) D̃^{-1/2} of the paper
 """
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from f2stnet.files import write_atomically
 
 Weights = Literal["binary", "gaussian", "as-is"]
 EARTH_RADIUS_KM = 6371.0088
+LARGEST_RATIO = math.log(4) ** 0.5  # of the median distance to σ: exp(−ratio²) is a quarter
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +181,16 @@ def from_coordinates(
 
 
 def gaussian(distances: Float[np.ndarray, "E"]) -> Float[np.ndarray, "E"]:
-    """exp(−(d / σ)²) with σ the deviation of the distances, the field's convention since DCRNN."""
-    sigma = float(distances.std()) if len(distances) else 0.0
-    if sigma == 0.0 or sigma < 1e-6 * float(distances.max()):  # equal distances differ by rounding alone
+    """exp(−(d / σ)²) with σ the deviation of the distances, the field's convention since DCRNN.
+
+    That convention is for lists of all pairs. Neighbours that lie almost evenly deviate by little, and their weights
+    would all be next to nothing; so σ is at least such that the median distance weighs a quarter.
+    """
+    typical = float(np.median(distances)) if len(distances) else 0.0
+    deviation = float(distances.std()) if len(distances) else 0.0
+    if deviation == 0.0 or deviation < 1e-6 * float(distances.max()):  # equal distances differ by rounding alone
         return np.ones_like(distances, dtype=np.float64)
-    return np.exp(-np.square(distances / sigma))
+    return np.exp(-np.square(distances / max(deviation, typical / LARGEST_RATIO)))
 
 
 def _refuse_bad_weights(values: np.ndarray) -> None:

@@ -245,6 +245,37 @@ def test_no_value_of_the_future_reaches_earlier_days(origin, fill):
     assert torch.equal(looked[0].observed, looked[1].observed)
 
 
+@pytest.mark.parametrize("start", ["2024-03-28T00:00", "2024-10-24T00:00", "2024-06-01T00:00"])
+@pytest.mark.parametrize("step", [3600, 900])
+def test_earlier_days_show_the_same_time_on_the_wall_when_the_clock_was_changed(start, step):
+    series = waves(steps=6 * 86400 // step, step=step, zone="Europe/Berlin")
+    series = replace(series, start=np.datetime64(f"{start}:00"))
+    slot = series.calendar_at(np.arange(len(series) + 4)).slot
+    series = replace(series, values=np.broadcast_to(slot[:-4, None, None], series.values.shape).astype(np.float32))
+    windows = Windows(series, Scaler(np.array([0.0]), np.array([1.0])), 6, 4, days=3)
+    origins = torch.arange(4 * 86400 // step, len(series) + 1)
+    earlier = windows.inputs(origins).earlier
+    assert earlier is not None
+    wanted = slot[origins.numpy()[:, None] + np.arange(4)]
+    there = (wanted // (3600 // step) != 2)[:, None] & np.ones((1, 3, 1), dtype=bool)  # an hour that spring leaves out
+    shown = earlier.values[..., 0, 0].numpy()
+    assert earlier.observed[..., 0, 0].numpy()[there].all()
+    assert np.array_equal(shown[there], np.broadcast_to(wanted[:, None], shown.shape)[there])
+
+
+@given(origin=st.integers(30, 119), autumn=st.booleans(), horizon=st.sampled_from([4, 24, 30]))
+def test_no_value_of_the_future_reaches_earlier_days_where_the_clock_is_changed(origin, autumn, horizon):
+    start = np.datetime64("2024-10-25T00:00:00" if autumn else "2024-03-29T00:00:00")
+    series = replace(waves(steps=120, zone="Europe/Berlin"), start=start)
+    values = series.values.copy()
+    values[origin:] = 1e9
+    looked = [
+        Windows(one, Scaler(np.array([20.0]), np.array([7.0])), 6, horizon, days=2).inputs(torch.tensor([origin]))
+        for one in (series, replace(series, values=values))
+    ]
+    assert torch.equal(looked[0].earlier.values, looked[1].earlier.values)
+
+
 def test_steps_that_are_not_held_are_not_looked_up():
     series = waves(steps=120)
     windows = Windows(series, Scaler(np.array([20.0]), np.array([7.0])), 6, 4, days=2)

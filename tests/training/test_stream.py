@@ -3,6 +3,7 @@
 import statistics
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -155,12 +156,13 @@ def test_known_channels_are_read_ahead(tmp_path: Path) -> None:
 
 
 def test_the_clock_is_the_series_own(runs: dict[str, Run]) -> None:
-    """Summer time begins while the stream runs: the calendar is the local one, as in a batch."""
-    series = later(60, zone="Europe/Berlin")
-    series = replace(series, start=np.datetime64("2024-03-30T12:00:00"))
+    """Summer time begins or ends while the stream runs: the calendar is the local one, as in a batch, and so are the
+    hours of earlier days."""
+    series = later(220, zone="Europe/Berlin")
     run = runs["f2stnet"]
     berlin = replace(run, template=replace(run.template, zone="Europe/Berlin"))
-    for origin in (8, 12, 13, 14, 30):
+    for start, origin in product(("2024-03-30T12:00:00", "2024-10-26T12:00:00"), (8, 12, 13, 14, 30, 180, 190, 220)):
+        series = replace(series, start=np.datetime64(start))
         np.testing.assert_allclose(
             fed(berlin, series, origin).forecast(), batch(berlin, series, origin), rtol=2e-5, atol=2e-5
         )

@@ -91,6 +91,16 @@ def season(slots_per_day: int, horizon: int) -> int:
     return unit * -(-horizon // unit)
 
 
+def clock_shifts(slots: Int[np.ndarray, "L"], slots_per_day: int, back: int, days: int) -> Int[np.ndarray, "K M"]:
+    """What to add to a step that lies whole days before another, so that it shows the same time on the wall: an hour
+    or so where the clock was changed between them, else 0. For the last K = L − M·`back` of these steps, `back` steps
+    to the day before, the oldest day first."""
+    here = slots[days * back :]
+    before = np.stack([slots[day * back : day * back + len(here)] for day in range(days)], axis=1)
+    half = slots_per_day // 2
+    return (here[:, None] - before + half) % slots_per_day - half
+
+
 class Windows:
     """The series on a device, and batches of windows out of it."""
 
@@ -124,6 +134,7 @@ class Windows:
         self._back = torch.arange(-input_steps, 0, device=self.device)
         self._ahead = torch.arange(horizon, device=self.device)
         self._earlier = torch.arange(-days, 0, device=self.device) * season(self.slots_per_day, horizon)
+        self._shifts = self._clock_shifts(series) if days and series.zone is not None else None
         self._own: Tensor | None = None  # steps that may be looked up, once `hold_steps` was called
         self._whole: tuple[Tensor, Tensor] | None = None  # mask and numeric of every node, once `hold` was called
 
@@ -191,12 +202,27 @@ class Windows:
 
     def _earlier_days(self, ahead: Int[Tensor, "B H"]) -> Earlier:
         at = ahead[:, None] + self._earlier[:, None]  # [B, M, H]
-        there = at >= 0
-        at = at.clamp(min=0)
+        if self._shifts is None:
+            there = at >= 0
+            at = at.clamp(min=0)
+        else:
+            origin = ahead[:, None, :1]
+            at = at + self._shifts[ahead].transpose(1, 2)
+            there = (at >= 0) & (at < origin)  # an hour later may be yet to come
+            at = at.clamp(min=0).minimum(origin - 1)
         if self._own is not None:
             there = there & self._own[at]
         observed = self.mask[at] & there[..., None, None]
         return Earlier(torch.where(observed, self.scale(self.raw[at]), 0.0), observed.float())
+
+    def _clock_shifts(self, series: GraphSeries) -> Int[Tensor, "L M"] | None:
+        """None where no clock was changed, as almost everywhere."""
+        back = season(self.slots_per_day, self.horizon)
+        if self.slots_per_day == 1:
+            return None
+        clock = series.calendar_at(np.arange(-self.days * back, self.length + self.horizon))
+        shifts = clock_shifts(clock.slot, self.slots_per_day, back, self.days)
+        return torch.from_numpy(shifts.astype(np.int16)).to(self.device) if shifts.any() else None
 
     def _known(self, ahead: Int[Tensor, "B H"]) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:
         if not len(self.known):

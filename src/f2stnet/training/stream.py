@@ -22,7 +22,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from f2stnet.calendar import calendar, nearest_kinds
-from f2stnet.data.windows import Earlier, Inputs, Windows, season
+from f2stnet.data.windows import Earlier, Inputs, Windows, clock_shifts, season
 from f2stnet.errors import InputError
 from f2stnet.files import existing, write_bytes
 from f2stnet.series import observe
@@ -74,7 +74,9 @@ class Stream:
         self._scaling = Windows(like, run.scaler, self.steps, self.horizon, run.device)
         shape = (len(like.nodes), len(like.channels))
         self.days, self.season = run.config.window.days, season(like.slots_per_day, self.horizon)
-        kept = max(self.steps, self.days * self.season)
+        changes = like.zone is not None and like.slots_per_day > 1
+        hours = -(-2 * 3600 // like.step) if changes else 0  # as much later or earlier a clock may show
+        kept = max(self.steps, self.days * self.season + hours if self.days else 0)
         self._values = Ring(kept, shape, torch.float32, run.device)
         self._observed = Ring(kept, shape, torch.bool, run.device)
         self._model: ReadsSteps | None = run.model if isinstance(run.model, ReadsSteps) else None
@@ -222,10 +224,17 @@ class Stream:
 
     def _earlier(self) -> Earlier:
         """As Windows looks it up: what was never pushed was never observed."""
+        like = self.run.template
         back = np.arange(-self.days, 0) * self.season
-        rows = torch.from_numpy(back[:, None] + np.arange(self.horizon)).to(self.run.device)  # from the end
-        values, observed = self._scaled(rows)
-        return Earlier(values[None], observed[None])
+        rows = back[:, None] + np.arange(self.horizon)  # from the end
+        if like.zone is not None and like.slots_per_day > 1:
+            assert self.next is not None
+            steps = np.arange(-self.days * self.season, self.horizon) * np.timedelta64(like.step, "s")
+            slots = calendar(self.next + steps, like.step, like.zone, like.holidays).slot
+            rows = rows + clock_shifts(slots, like.slots_per_day, self.season, self.days).T
+        there = torch.from_numpy((rows >= -self._values.length) & (rows < 0)).to(self.run.device)[..., None, None]
+        values, observed = self._scaled(torch.from_numpy(rows.clip(-self._values.length, -1)).to(self.run.device))
+        return Earlier((values * there)[None], (observed * there)[None])
 
     def _known(self, known: np.ndarray | None) -> tuple[Tensor, Tensor]:
         like, places = self.run.template, self._scaling.known

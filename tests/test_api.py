@@ -1,5 +1,6 @@
 """The Python front door."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import f2stnet
 from small import waves
 
 SMALL = {"training.epochs": 2, "model.width": 8, "window.input": 6, "window.horizon": 4}
+SHORT = {"window.input": 6, "window.horizon": 4}
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +38,7 @@ def test_forecast_starts_where_targets_end_not_where_rows_end(run: f2stnet.Run) 
 
 def test_forecast_stamps_carry_the_local_offset(tmp_path: Path) -> None:
     series = waves(zone="Europe/Berlin")
-    table = f2stnet.fit(
-        series, "last-value", settings={"window.input": 6, "window.horizon": 4}, out=tmp_path / "r"
-    ).forecast(series)
+    table = f2stnet.fit(series, "last-value", settings=SHORT, out=tmp_path / "r").forecast(series)
     assert str(table["time"].dt.tz) == "Europe/Berlin"
 
 
@@ -52,6 +52,78 @@ def test_backtest_agrees_with_its_own_table(run: f2stnet.Run) -> None:
     assert late.table["origin"].min() >= pd.Timestamp("2024-01-08")
     with pytest.raises(f2stnet.InputError, match="no window"):
         f2stnet.backtest(run, series, start="2030-01-01")
+
+
+def test_backtest_reads_start_on_the_clock_of_the_series(tmp_path: Path) -> None:
+    series = waves(zone="America/New_York")
+    run = f2stnet.fit(series, "last-value", settings=SHORT, out=tmp_path / "r")
+
+    def first(start: str) -> pd.Timestamp:
+        return f2stnet.backtest(run, series, stride=1, start=start).table["origin"].min()
+
+    assert first("2024-01-08") == pd.Timestamp("2024-01-08", tz="America/New_York")
+    assert first("2024-01-08T00:00+00:00") == pd.Timestamp("2024-01-08", tz="UTC")
+    assert first("2024-01-08T00:00Z") == pd.Timestamp("2024-01-08", tz="UTC")
+
+
+def test_backtest_says_what_is_no_start_and_no_stride(run: f2stnet.Run) -> None:
+    for start in ("garbage", "20.06.2024", ""):
+        with pytest.raises(f2stnet.InputError, match=r"start = .*expected a time in ISO 8601"):
+            f2stnet.backtest(run, waves(), start=start)
+    for stride in (0, -1, 1.5):
+        with pytest.raises(f2stnet.InputError, match=r"stride = .*1 or more"):
+            f2stnet.backtest(run, waves(), stride=stride)  # type: ignore[arg-type]
+    local = f2stnet.fit(waves(utc=False), "last-value", settings=SHORT, out=run.folder.parent / "local")
+    with pytest.raises(f2stnet.InputError, match="has an offset from UTC"):
+        f2stnet.backtest(local, waves(utc=False), start="2024-01-08T00:00Z")
+
+
+def constants(**fields: object) -> f2stnet.GraphSeries:
+    """Each sensor shows its own number all the time."""
+    series = waves(**fields)  # type: ignore[arg-type]
+    values = np.broadcast_to(10 * np.arange(1.0, 5.0, dtype=np.float32)[None, :, None], series.values.shape).copy()
+    return replace(series, values=values)
+
+
+def test_forecasts_stand_under_the_right_names_whatever_the_order(tmp_path: Path) -> None:
+    series = constants()
+    run = f2stnet.fit(series, "last-value", settings=SHORT, out=tmp_path / "r")
+    shuffled = series.select([3, 1, 0, 2])
+    found = run.forecast(shuffled).groupby("sensor")["c0"].mean()
+    assert found.round(3).to_dict() == {"s0": 10, "s1": 20, "s2": 30, "s3": 40}
+    past = f2stnet.backtest(run, shuffled)
+    assert past.metrics["mae"] == pytest.approx(0, abs=1e-4)
+    assert past.table.groupby("sensor")["c0 observed"].mean().to_dict() == {"s0": 10, "s1": 20, "s2": 30, "s3": 40}
+
+
+def test_steps_outside_the_service_hours_are_left_out_and_said(tmp_path: Path) -> None:
+    series = waves(steps=24 * 21, service_hours=(5 * 3600, 23 * 3600))
+    run = f2stnet.fit(series, "last-value", settings=SHORT, out=tmp_path / "r")
+    evening = series.cut(0, 24 * 20 + 21)  # the last reading is at 20:00
+    with pytest.warns(UserWarning, match=r"2 of the next 4 steps .* \(service begins again at 2024-01-22 05:00:00\)"):
+        table = run.forecast(evening)
+    assert [str(time) for time in table["time"].unique()] == ["2024-01-21 21:00:00", "2024-01-21 22:00:00"]
+    assert list(table.index) == list(range(8))
+    with pytest.raises(f2stnet.InputError, match=r"nothing to forecast, 4 of the next 4 .* 2024-01-22 05:00"):
+        run.forecast(series.cut(0, 24 * 20 + 23))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(run.forecast(series.cut(0, 24 * 20 + 12))) == 16
+
+
+def test_a_known_channel_without_its_future_is_said(tmp_path: Path) -> None:
+    series = waves(channels=2, known=1)
+    run = f2stnet.fit(series, "last-value", settings=SHORT, out=tmp_path / "r")
+    with pytest.warns(UserWarning, match="channel 'c1' should be known in advance; 16 of its 16 values"):
+        run.forecast(series)
+    mask = series.mask.copy()
+    mask[-4:, :, 0] = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.forecast(replace(series, mask=mask))
+    mask[-1, 2, 1] = False
+    with pytest.warns(UserWarning, match="1 of its 16 values"):
+        run.forecast(replace(series, mask=mask))
 
 
 def test_runs_without_a_folder_take_the_next_free_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,52 @@ def test_an_hour_that_could_be_repeated_and_is_not_is_its_first_showing():
     assert to_utc(local, "Europe/Berlin")[1] == np.datetime64("2024-10-27T00:00")
 
 
+@pytest.mark.parametrize("step", [900, 1800, 3600])
+def test_rows_that_run_newest_first_tell_the_repeated_hour_apart_too(step):
+    utc = steps("2024-10-26T22:00", 6 * 3600 // step, step)
+    local = to_local(utc, "Europe/Berlin")
+    assert np.array_equal(to_utc(local[::-1], "Europe/Berlin"), utc[::-1])
+
+
+def test_a_repeated_stamp_among_rows_in_no_order_is_refused_with_its_rows():
+    local = stamps(*(f"2024-10-27T0{hour}:00" for hour in (4, 2, 1, 3, 2)))
+    with pytest.raises(InputError) as refused:
+        to_utc(local, "Europe/Berlin", lambda i: f"x.csv, row {i + 2}")
+    assert str(refused.value) == (
+        "x.csv, row 3 and row 6: 2024-10-27 02:00:00 is there twice where clocks in Europe/Berlin go back, and the "
+        "order of the rows does not tell its two showings apart; expected rows in the order of time, or stamps with an "
+        "offset from UTC"
+    )
+    with pytest.raises(InputError, match=r"row 2 and row 3 and row 4: 2024-10-27 02:00:00 is there 3 times"):
+        to_utc(stamps(*["2024-10-27T02:00"] * 3), "Europe/Berlin", lambda i: f"x.csv, row {i + 2}")
+
+
+@given(st.permutations(range(8)))
+def test_rows_in_no_order_whose_stamps_are_there_once_are_the_first_showing_or_in_order(order):
+    """00:30, 01:00 … 04:00 in any order: a shuffle must not move a reading into the second showing."""
+    local = stamps("2024-10-27T00:30") + np.arange(8) * np.timedelta64(1800, "s")
+    utc = np.where(np.arange(8) < 5, 2, 1) * np.timedelta64(-3600, "s") + local
+    assert np.array_equal(to_utc(local[list(order)], "Europe/Berlin"), utc[list(order)])
+
+
+def test_quarters_that_were_sorted_by_the_clock_on_the_wall_are_refused():
+    """02:00, 02:00, 02:15, 02:15 …: which of two rows came first is lost."""
+    local = to_local(steps("2024-10-26T22:00", 24, 900), "Europe/Berlin")
+    with pytest.raises(InputError, match="2024-10-27 02:00:00 is there twice"):
+        to_utc(np.sort(local), "Europe/Berlin")
+
+
+def test_months_that_come_in_another_order_are_each_in_order():
+    october, november = steps("2024-10-26T20:00", 12, 3600), steps("2024-11-20T00:00", 12, 3600)
+    for utc in (np.concatenate([november, october]), np.concatenate([november, october[::-1]])):
+        assert np.array_equal(to_utc(to_local(utc, "Europe/Berlin"), "Europe/Berlin"), utc)
+
+
+def test_a_skipped_hour_is_refused_with_its_place():
+    with pytest.raises(InputError, match=r"^x\.csv, row 3: 2024-03-31 02:30:00 does not exist .*; expected the zone"):
+        to_utc(stamps("2024-03-31T01:30", "2024-03-31T02:30"), "Europe/Berlin", lambda i: f"x.csv, row {i + 2}")
+
+
 @pytest.mark.parametrize("moment", ["2024-03-31T02:00", "2024-03-31T02:59:59"])
 def test_a_skipped_hour_is_refused_by_name(moment):
     with pytest.raises(InputError, match=r"2024-03-31 02:.* does not exist in zone Europe/Berlin"):

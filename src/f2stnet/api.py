@@ -6,14 +6,17 @@ run.forecast(series)
 f2stnet.backtest(run, series).metrics
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from f2stnet.calendar import DAY, find_zone
 from f2stnet.data import load
 from f2stnet.data.split import WindowConfig, origins
 from f2stnet.errors import InputError
@@ -30,8 +33,52 @@ class Run(training_run.Run):
     """A trained model in its folder. `Run.load("runs/…")` opens one; `f2stnet.fit` makes one."""
 
     def forecast(self, series: GraphSeries) -> pd.DataFrame:
-        """The steps after the last observation: time, sensor, and a column for each target."""
-        return _table(series, np.array([next_origin(series)]), self).drop(columns=["origin", "step"])
+        """The steps after the last observation: time, sensor, and a column for each target.
+
+        Steps outside the service hours are left out. What there is to say (`forecast_notes`) comes as warnings.
+        """
+        for note in self.forecast_notes(series):
+            warnings.warn(note, stacklevel=2)
+        return self.forecast_quietly(series)
+
+    def forecast_quietly(self, series: GraphSeries) -> pd.DataFrame:
+        """`forecast` for those who ask for notes themselves."""
+        series = self.aligned(series)
+        origin = np.array([next_origin(series)])
+        open_steps = np.repeat(self._in_service(series), len(series.nodes))
+        return _table(series, origin, self).drop(columns=["origin", "step"])[open_steps].reset_index(drop=True)
+
+    def forecast_notes(self, series: GraphSeries) -> tuple[str, ...]:
+        """What keeps a forecast after the last observation of `series` from being whole, or from being better."""
+        found = []
+        days, there = self.config.window.days, self.days_within(series)
+        if there < days:
+            found.append(
+                f"this run looks at {days} earlier days, the data has {there} of them; with more the forecast is better"
+            )
+        ahead, in_service = self._ahead(series), self._in_service(series)
+        for channel, place in zip(series.known, series.known_index, strict=True):
+            at = ahead[in_service]
+            count, given = len(at) * len(series.nodes), int(series.mask[at[at < len(series)], :, place].sum())
+            if given < count:
+                found.append(
+                    f"channel {channel!r} should be known in advance; {count - given} of its {count} values at the "
+                    "steps ahead are missing, and the forecast is made without them"
+                )
+        if not in_service.all():
+            found.append(f"{_closed(series, ahead, in_service)}; they are left out")
+        return tuple(found)
+
+    def _ahead(self, series: GraphSeries) -> np.ndarray:
+        return next_origin(series) + np.arange(self.config.window.horizon)
+
+    def _in_service(self, series: GraphSeries) -> np.ndarray:
+        """Which steps of the horizon are part of the task."""
+        ahead = self._ahead(series)
+        in_service = series.in_service_at(ahead)
+        if not in_service.any():
+            raise InputError(f"series {series.name!r}: nothing to forecast, {_closed(series, ahead, in_service)}")
+        return in_service
 
 
 @dataclass(frozen=True)
@@ -70,15 +117,22 @@ def fit(
 def backtest(run: Run, series: GraphSeries, stride: int | None = None, start: str | None = None) -> Backtest:
     """Rolling origins over `series`, every `stride` steps (the horizon, when not given), from the stamp `start` on.
 
+    A `start` without an offset from UTC is one of the series' own clock.
     The model is not trained again. Origins that lie in the training part flatter it: `start` is yours to choose.
     """
-    window = run.config.window
+    window, series = run.config.window, run.aligned(series)
+    stride = window.horizon if stride is None else stride
+    if not isinstance(stride, int | np.integer) or stride < 1:
+        raise InputError(f"stride = {stride!r}: expected a number of steps, 1 or more")
     every = origins(series, WindowConfig(window.input, window.horizon))
     if start is not None:
-        every = every[series.stamps_at(every) >= np.datetime64(start, "s")]
+        every = every[series.stamps_at(every) >= _moment(start, series)]
     if len(every) == 0:
-        raise InputError(f"series {series.name!r}: no window of {window.input} + {window.horizon} steps to backtest")
-    chosen = every[:: stride or window.horizon]
+        since = "" if start is None else f" from {start} on"
+        raise InputError(
+            f"series {series.name!r}: no window of {window.input} + {window.horizon} steps to backtest{since}"
+        )
+    chosen = every[::stride]
     table = _table(series, chosen, run)
     ahead = chosen[:, None] + np.arange(window.horizon)
     for place, target in zip(series.target_index, series.targets, strict=True):
@@ -93,6 +147,29 @@ def next_origin(series: GraphSeries) -> int:
     if len(seen) == 0:
         raise InputError(f"series {series.name!r}: no observation to forecast from")
     return int(seen[-1]) + 1
+
+
+def _moment(start: object, series: GraphSeries) -> np.datetime64:
+    """A time of ISO 8601, in the clock of the series' stamps."""
+    try:
+        moment = datetime.fromisoformat(str(start))
+    except ValueError:
+        raise InputError(f"start = {start!r}: expected a time in ISO 8601, as 2024-03-31 08:05") from None
+    if moment.tzinfo is not None and series.zone is None and series.utc is False:
+        raise InputError(f"start = {start!r}: has an offset from UTC, the stamps of series {series.name!r} have none")
+    if moment.tzinfo is None and series.zone is not None and series.step < DAY:
+        moment = moment.replace(tzinfo=find_zone(series.zone))
+    utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    return np.datetime64(utc, "us")
+
+
+def _closed(series: GraphSeries, ahead: np.ndarray, in_service: np.ndarray) -> str:
+    """How many of the steps ahead lie outside the service hours, and when service begins after the last of those."""
+    last = ahead[~in_service][-1]
+    later = last + np.arange(1, series.slots_per_day + 1)
+    opens = later[series.in_service_at(later)]
+    again = f"service begins again at {_clock(series, opens[:1])[0]}" if len(opens) else "service never begins"
+    return f"{(~in_service).sum()} of the next {len(ahead)} steps lie outside the service hours ({again})"
 
 
 def free_folder(series: str, model: str) -> Path:

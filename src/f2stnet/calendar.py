@@ -5,7 +5,7 @@ through the changes to and from summer time; the calendar is read off the local 
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import partial
@@ -76,26 +76,71 @@ def to_local(stamps: np.ndarray, zone: str | None) -> np.ndarray:
     return stamps + np.array(offsets, dtype="timedelta64[s]")[where]
 
 
-def to_utc(stamps: np.ndarray, zone: str | None) -> np.ndarray:
-    """Local stamps in file order as UTC.
+def to_utc(stamps: np.ndarray, zone: str | None, place: Callable[[int], str] | None = None) -> np.ndarray:
+    """Local stamps of one sensor, in file order, as UTC; `place` names where stamp number i stands.
 
-    Where clocks go back an hour shows twice: a stamp that does not move forward is its second showing. An hour
+    Where clocks go back an hour shows twice. Rows in the order of time, or newest first, tell the two showings apart;
+    in any other order a stamp that is there once is the first showing, and one that is there twice is refused. An hour
     that clocks skip does not exist and is refused.
     """
     if zone is None:
         return stamps
     clock = find_zone(zone)
-    result = np.empty(len(stamps), dtype="datetime64[s]")
-    before = None
-    for row, stamp in enumerate(stamps.astype("datetime64[s]").tolist()):
-        first = _utc_second(stamp.replace(tzinfo=clock, fold=0))
-        second = _utc_second(stamp.replace(tzinfo=clock, fold=1))
-        if second < first:  # a skipped hour: PEP 495 lets fold=1 lie before fold=0 only there
-            raise InputError(f"{stamp} does not exist in zone {zone}: clocks skip it")
-        chosen = second if before is not None and before >= first and second > before else first
-        result[row] = np.datetime64(chosen, "s")
-        before = chosen
-    return result
+    local, which = np.unique(stamps.astype("datetime64[s]"), return_inverse=True)
+    showings = [[_utc_second(stamp.replace(tzinfo=clock, fold=fold)) for fold in (0, 1)] for stamp in local.tolist()]
+    first, second = np.array(showings, dtype=np.int64).reshape(-1, 2)[which].T
+    for row in np.flatnonzero(second < first).tolist():  # PEP 495: only in a skipped hour
+        raise InputError(
+            f"{_at([row], place)}{local[which[row]].item()} does not exist in zone {zone}: clocks skip it; expected "
+            "the zone of the clock that wrote it, or stamps with an offset from UTC"
+        )
+    result = first.copy()
+    seconds = local.astype(np.int64)[which]
+    doubled = np.unique(seconds[second > first])
+    for hour in np.split(doubled, np.flatnonzero(np.diff(doubled) > DAY) + 1) if len(doubled) else ():
+        # The rows of a day around tell the order: files of several months need not come one after the other.
+        near = np.flatnonzero((seconds >= hour[0] - DAY) & (seconds <= hour[-1] + DAY))
+        for order in (near, near[::-1]):
+            told = _forward(first[order], second[order])
+            if told is not None:
+                result[order] = told
+                break
+        else:
+            _refuse_doubled(seconds, hour, zone, place)
+    return result.astype("datetime64[s]")
+
+
+def _forward(first: Int[np.ndarray, "R"], second: Int[np.ndarray, "R"]) -> Int[np.ndarray, "R"] | None:
+    """A stamp that does not move forward is its hour's second showing; None where that does not put rows in order."""
+    told = first.copy()
+    for row in range(1, len(told)):
+        if second[row] > told[row - 1] >= first[row]:
+            told[row] = second[row]
+    ahead = np.diff(told)
+    same = (ahead == 0) & (first == second)[1:]  # the same unmistakable time twice is another's business
+    return told if ((ahead > 0) | same).all() else None
+
+
+def _refuse_doubled(
+    seconds: Int[np.ndarray, "R"], hour: Int[np.ndarray, "M"], zone: str, place: Callable[[int], str] | None
+) -> None:
+    for second in hour.tolist():
+        rows = np.flatnonzero(seconds == second).tolist()
+        if len(rows) > 1:
+            times = "twice" if len(rows) == 2 else f"{len(rows)} times"
+            raise InputError(
+                f"{_at(rows, place)}{np.datetime64(second, 's').item()} is there {times} where clocks in {zone} go "
+                "back, and the order of the rows does not tell its two showings apart; expected rows in the order of "
+                "time, or stamps with an offset from UTC"
+            )
+
+
+def _at(rows: list[int], place: Callable[[int], str] | None) -> str:
+    """'flow.csv, row 3 and row 5: '"""
+    if place is None:
+        return ""
+    others = [place(row).rpartition(", ")[2] for row in rows[1:]]
+    return " and ".join([place(rows[0]), *others]) + ": "
 
 
 def _utc_second(moment: datetime) -> int:

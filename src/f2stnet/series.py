@@ -34,6 +34,7 @@ class GraphSeries:
     title: str = ""
     unit: str = ""
     zone: str | None = None  # IANA name of the local clock
+    utc: bool | None = None  # without a zone: whether stamps told their offset, so that `start` is UTC; None: unknown
     holidays: tuple[date, ...] = ()
     service_hours: tuple[int, int] | None = None  # seconds of the local day, [start, end)
     missing: tuple[float, ...] = ()  # numbers that stand for 'not observed' in this data
@@ -90,9 +91,13 @@ class GraphSeries:
     @cached_property
     def in_service(self) -> Bool[np.ndarray, "T"]:
         """Which steps are part of the task."""
+        return self.in_service_at(np.arange(len(self)))
+
+    def in_service_at(self, index: np.ndarray) -> Bool[np.ndarray, "..."]:
+        """Whether steps are part of the task, past the end too."""
         if self.service_hours is None:
-            return np.ones(len(self), dtype=bool)
-        local = to_local(self.stamps, self.zone)
+            return np.ones(index.shape, dtype=bool)
+        local = to_local(self.stamps_at(index), self.zone)
         seconds = (local - local.astype("datetime64[D]").astype(local.dtype)).astype(np.int64) % DAY
         begin, end = self.service_hours
         if begin <= end:

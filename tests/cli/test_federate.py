@@ -41,3 +41,27 @@ def test_whoever_forecasts_hears_what_the_folder_s_model_is(method: str, says: s
         told = result.stderr + str(result.exception or "")
         assert says in told
         assert says or "every client" not in told
+
+
+def test_the_gap_to_other_runs_is_kept_and_runs_of_other_clients_are_refused_before_any_round(tmp_path: Path) -> None:
+    runner, alone = CliRunner(), str(tmp_path / "alone")
+    assert runner.invoke(app, ["federate", *SMALL, "--method", "local", "--out", alone]).exit_code == 0
+    result = runner.invoke(app, ["federate", *SMALL, "--against", alone, "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.output + str(result.exception)
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["gap"]["mean_gap"] is not None
+    for wrong, words in (
+        (["--against", str(tmp_path / "nowhere")], "not a finished run of a federation"),
+        (["--against", alone, "--seed", "1"], "its seed is 0, here 1: other clients"),
+        (["--against", alone, "--alpha-het", "7"], "its partition is"),
+    ):
+        words_of = ["federate", *SMALL, *wrong, "--out", str(tmp_path / "other")]
+        refused = runner.invoke(app, words_of)
+        assert refused.exit_code != 0
+        assert words in str(refused.exception), refused.output
+        assert not (tmp_path / "other").exists()
+
+
+def test_an_empty_method_is_refused(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(app, ["federate", *SMALL, "--method", "", "--out", str(tmp_path / "run")])
+    assert refused.exit_code != 0
+    assert "method" in str(refused.exception)

@@ -32,7 +32,7 @@ def test_the_cost_column_decides_the_weights(tmp_path: Path) -> None:
     assert guess(path)[0, 1] == 0.5
     assert guess(path, weights="binary")[0, 1] == 1
     path = file(tmp_path, "from,to,distance\na,b,100\nb,c,300\n")
-    assert guess(path)[0, 1] == pytest.approx(np.exp(-1.0))  # deviation of 100 and 300 is 100
+    assert guess(path)[0, 1] == pytest.approx(4**-0.25)  # the median distance, 200, weighs a quarter
     assert guess(path, weights="as-is")[1, 2] == 300
     path = file(tmp_path, "from,to\na,b\n")
     with pytest.raises(InputError, match=r"graph\.csv: graph weights = 'gaussian': the edge list has no cost"):
@@ -108,6 +108,40 @@ def test_a_matrix_with_names_is_put_in_the_order_of_the_data(tmp_path: Path, nam
     rows = [["x"] * named_rows + [NODES[i] for i in order]]
     rows += [[NODES[i]] * named_rows + [str(PLAIN[i, j]) for j in order] for i in order]
     np.testing.assert_array_equal(guess(file(tmp_path, "\n".join(map(",".join, rows)))), PLAIN)
+
+
+def test_rows_of_a_matrix_are_matched_by_their_names(tmp_path: Path) -> None:
+    by_name = dict(zip(NODES, PLAIN.tolist(), strict=True))
+    rows = [f"{name},{','.join(map(str, by_name[name]))}" for name in "cabd"]
+    np.testing.assert_array_equal(guess(file(tmp_path, "\n".join([",a,b,c,d", *rows]))), PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (",a,b\n\nx,0,1\nb,1,0\n", "row 3: sensor 'x' is not in the data"),
+        (",a,b\na,0,1\n1,1,0\n", "row 3: sensor '1' is not in the data"),
+        (",a,b\na,0,1\na,1,0\n", "rows 2 and 3: sensor 'a' is there twice"),
+        (",a,b\na,0,1\nc,1,0\n", "row 3: sensor 'c' has a row and no column"),
+        (",a,a\na,0,1\nb,1,0\n", "row 1: sensor 'a' is there twice"),
+        ("a,a\n0,1\n1,0\n", "row 1: sensor 'a' is there twice"),
+    ],
+)
+def test_unknown_and_repeated_names_of_a_matrix_are_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(InputError, match=rf"graph\.csv, {told}"):
+        guess(file(tmp_path, text))
+
+
+def test_a_counter_before_the_rows_of_a_matrix_is_no_name(tmp_path: Path) -> None:
+    text = ",b,a\n0,0,0.5\n1,0.5,0\n"
+    assert guess(file(tmp_path, text))[0, 1] == 0.5
+    crossed = ",0,1\n1,0.5,0\n0,0,0.5\n"  # here they are names: 1 and 0 are sensors
+    assert guess_graph(file(tmp_path, crossed), ("0", "1"), GraphConfig()).adjacency.toarray()[0, 1] == 0.5
+
+
+def test_names_of_a_semicolon_matrix_may_have_commas(tmp_path: Path) -> None:
+    path = file(tmp_path, ";A, 1;B, 2\nA, 1;0;1\nB, 2;1;0\n")
+    assert guess_graph(path, ("A, 1", "B, 2"), GraphConfig()).edge_count == 1
 
 
 def test_numbers_as_names_of_a_matrix(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from f2stnet.calendar import to_utc
 from f2stnet.data.stamps import (
     Stamps,
     as_stamp,
@@ -164,6 +165,24 @@ def test_days_stay_on_their_own_clock_and_need_no_zone() -> None:
     moments, zone, _ = one_clock(Stamps(local, local - np.timedelta64(3600, "s")), "Europe/Berlin", 86_400)
     assert zone is None
     np.testing.assert_array_equal(moments, local)
+
+
+@pytest.mark.parametrize("hour", [0, 12])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Pacific/Auckland"])
+def test_days_that_are_stamped_in_utc_are_those_of_the_zone(zone: str, hour: int) -> None:
+    days = np.arange(np.datetime64("2024-01-01"), np.datetime64("2025-01-01")).astype("datetime64[s]")
+    utc = to_utc(days + np.timedelta64(hour, "h"), zone)
+    moments, kept, notes = one_clock(Stamps(utc, utc), zone, 86_400)
+    np.testing.assert_array_equal(moments, days)
+    assert (kept, notes) == (None, ())
+    assert "calendar is that of UTC" in one_clock(Stamps(utc, utc), None, 86_400)[2][0]
+
+
+@pytest.mark.parametrize("start", ["2024-10-25T00:00", "2024-10-24T22:00Z"])
+def test_days_from_a_start_are_counted_on_the_local_clock(start: str) -> None:
+    found = counted(start, 86_400, 5, "Europe/Berlin")
+    moments, _, _ = one_clock(found, "Europe/Berlin", 86_400)
+    assert moments.tolist() == [datetime(2024, 10, 25) + timedelta(days=i) for i in range(5)]
 
 
 def test_an_offset_without_zone_is_noted() -> None:

@@ -1,5 +1,7 @@
 import dataclasses
+import re
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from f2stnet.data import load, read_recent
+from f2stnet.data.cells import CellsConfig
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
@@ -103,6 +106,50 @@ def test_a_wide_sensor_may_be_called_id(tmp_path: Path) -> None:
     text = WIDE.replace("s1", "id")
     assert series(tmp_path, text, layout="wide").nodes == ("id", "s2")
     assert "sensor is given, which the wide layout has not" in refused(tmp_path, text, layout="wide", sensor="id")
+
+
+@pytest.mark.parametrize("name", ["City", "Name", "Node", "Station", "sensor", "ID"])
+@pytest.mark.parametrize(
+    "cells", [("1.0", "2.5", "3.0"), ("1", "", "3"), ("", "", ""), ("1", "1", "7"), ("1", "2", "x")]
+)
+def test_a_wide_sensor_may_have_any_name(tmp_path: Path, name: str, cells: tuple[str, ...]) -> None:
+    rows = [
+        f"2024-01-01 00:0{5 * i},{cell},{i}" if i < 2 else f"2024-01-01 00:10,{cell},{i}"
+        for i, cell in enumerate(cells)
+    ]
+    text = "\n".join([f"time,{name},B", *rows])
+    if "x" in cells:
+        assert refused(tmp_path, text) == f"x.csv, row 4, column {name!r}: 'x' is no number"
+        return
+    found = series(tmp_path, text)
+    assert (found.nodes, found.channels) == ((name, "B"), ("value",))
+    np.testing.assert_array_equal(found.values[:, 0, 0], [float(cell or "nan") for cell in cells])
+    told = f"column {name!r} is taken for the readings of a sensor; layout = long reads it as sensors' names"
+    assert (told in found.notes) == (cells[0] == "1")
+
+
+def test_a_wide_sensor_of_any_name_goes_through_the_change_of_clocks(tmp_path: Path) -> None:
+    frame = autumn("1h", "wide").rename(columns={"a": "Station"})
+    assert series(tmp_path, frame.to_csv(index=False), zone="Europe/Berlin").nodes == ("Station", "b")
+    twice = refused(tmp_path, frame.to_csv(index=False))
+    assert "2024-10-27 02:00 is there twice" in twice
+    assert "layout = long reads it as sensors' names" in twice
+
+
+@pytest.mark.parametrize("name", ["s1", "Main St, 5", "101", "0103"])
+def test_a_long_table_of_one_sensor_is_long(tmp_path: Path, name: str) -> None:
+    rows = "".join(f'2024-01-01 0{i}:00,"{name}",{i}.5,{i}\n' for i in range(4))
+    found = series(tmp_path, "time,station,flow,speed\n" + rows)
+    assert (found.nodes, found.channels) == ((name,), ("flow", "speed"))
+    told = "column 'station' is taken for the name of one sensor; layout = wide reads it as readings"
+    assert (told in found.notes) == name.isdecimal()
+
+
+def test_a_long_table_may_have_numbers_for_names_and_holes(tmp_path: Path) -> None:
+    text = LONG.replace("s1", "101").replace("s2", "102.5")
+    assert series(tmp_path, text).nodes == ("101", "102.5")
+    apart = "time,id,v\n2024-01-01 00:00,a,1\n2024-01-01 01:00,b,2\n2024-01-01 02:00,a,3\n"
+    assert series(tmp_path, apart).nodes == ("a", "b")
 
 
 def test_an_index_written_by_pandas_is_the_time(tmp_path: Path) -> None:
@@ -236,6 +283,15 @@ def test_offsets_are_put_into_utc(tmp_path: Path) -> None:
     assert any("calendar is that of UTC" in note for note in without.notes)
 
 
+def test_a_series_without_zone_knows_whether_its_clock_is_that_of_utc(tmp_path: Path) -> None:
+    zulu = re.sub(r"(:\d\d),", r"\1Z,", WIDE)
+    local, of_utc = series(tmp_path, WIDE), series(tmp_path, zulu)
+    assert (local.utc, of_utc.utc, series(tmp_path, zulu, zone="Europe/Berlin").utc) == (False, True, None)
+    assert [recent(tmp_path, zulu, like).utc for like in (local, of_utc)] == [True, True]
+    assert recent(tmp_path, WIDE, of_utc).utc is False
+    assert series(tmp_path, "date,s1\n2024-03-30,1\n2024-03-31,2\n").utc is None
+
+
 def test_local_times_go_through_the_change_of_clocks(tmp_path: Path) -> None:
     hours = ["01:00", "02:00", "02:00", "03:00"]
     wide = "time,s1\n" + "".join(f"2024-10-27 {hour},{i}\n" for i, hour in enumerate(hours))
@@ -246,8 +302,42 @@ def test_local_times_go_through_the_change_of_clocks(tmp_path: Path) -> None:
     long = "time,sensor,v\n" + "".join(f"2024-10-27 {hour},{s},{i}\n" for i, hour in enumerate(hours) for s in "ab")
     assert series(tmp_path, long, zone="Europe/Berlin").values[:, 1, 0].tolist() == [0, 1, 2, 3]
     skipped = "time,s1\n2024-03-31 01:00,1\n2024-03-31 02:00,2\n"
-    assert refused(tmp_path, skipped, zone="Europe/Berlin").startswith("x.csv: 2024-03-31 02:00:00 does not exist")
+    assert refused(tmp_path, skipped, zone="Europe/Berlin").startswith(
+        "x.csv, row 3: 2024-03-31 02:00:00 does not exist in zone Europe/Berlin: clocks skip it; expected "
+    )
     assert "unknown time zone 'Berlin'" in refused(tmp_path, WIDE, zone="Berlin")
+
+
+def autumn(step: str, layout: str) -> pd.DataFrame:
+    """Readings that count on through the night in which Berlin's clocks go back."""
+    times = pd.date_range("2024-10-26 20:00", "2024-10-27 06:00", freq=step, tz="UTC").tz_convert("Europe/Berlin")
+    frame = pd.DataFrame({"time": times.strftime("%Y-%m-%d %H:%M"), "a": range(len(times))})
+    frame["b"] = frame["a"] + 1000
+    return frame if layout == "wide" else frame.melt("time", var_name="sensor", value_name="flow")
+
+
+@pytest.mark.parametrize("step", ["15min", "1h"])
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_the_doubled_hour_is_read_right_when_rows_run_newest_first(tmp_path: Path, layout: str, step: str) -> None:
+    frame = autumn(step, layout)
+    step_of = frame.groupby("sensor").cumcount() if layout == "long" else frame.index
+    of_both = frame.iloc[np.argsort(-np.asarray(step_of), kind="stable")]  # a's and b's rows by turns
+    for rows in (frame, frame[::-1], of_both):
+        found = series(tmp_path, rows.to_csv(index=False), zone="Europe/Berlin")
+        values = found.values[:, [found.nodes.index(name) for name in "ab"], 0]
+        np.testing.assert_array_equal(values, np.arange(len(found))[:, None] + [0, 1000])
+
+
+@pytest.mark.parametrize("step", ["15min", "1h"])
+@pytest.mark.parametrize("layout", ["wide", "long"])
+def test_a_doubled_hour_among_rows_in_no_order_is_refused(tmp_path: Path, layout: str, step: str) -> None:
+    frame = autumn(step, layout).sample(frac=1, random_state=0)
+    message = refused(tmp_path, frame.to_csv(index=False), zone="Europe/Berlin")
+    assert message.startswith("x.csv, row ")
+    assert "2024-10-27 02:00:00 is there twice where clocks in Europe/Berlin go back" in message
+    assert message.endswith("expected rows in the order of time, or stamps with an offset from UTC")
+    rows = [int(row) for row in re.findall(r"row (\d+)", message)]
+    assert [frame["time"].iloc[row - 2] for row in rows] == ["2024-10-27 02:00"] * 2
 
 
 def test_days_in_a_zone_are_days(tmp_path: Path) -> None:
@@ -255,6 +345,29 @@ def test_days_in_a_zone_are_days(tmp_path: Path) -> None:
     found = series(tmp_path, text, zone="Europe/Berlin")
     assert (found.start, found.step, found.zone) == (np.datetime64("2024-03-30"), 86_400, None)
     assert found.calendar_at(np.arange(3)).day.tolist() == [5, 6, 0]
+
+
+def test_local_midnights_in_utc_are_local_days(tmp_path: Path) -> None:
+    days = pd.date_range("2024-03-01", "2024-12-01", freq="D", tz="Europe/Berlin")
+    frame = pd.DataFrame({"time": days.tz_convert("UTC").strftime("%Y-%m-%dT%H:%M:%SZ"), "s1": days.day_of_week})
+    found = series(tmp_path, frame.to_csv(index=False), zone="Europe/Berlin", holidays=["2024-10-28"])
+    assert (found.start, found.step, len(found)) == (np.datetime64("2024-03-01"), 86_400, len(days))
+    kinds = np.where(days.strftime("%Y-%m-%d") == "2024-10-28", 7, days.day_of_week)
+    np.testing.assert_array_equal(found.calendar_at(np.arange(len(found))).day, kinds)
+    again = recent(tmp_path, frame[-3:].to_csv(index=False), found, config=CellsConfig(zone="Europe/Berlin"))
+    assert again.start == np.datetime64("2024-11-29")
+
+
+def test_a_count_of_days_is_a_date_in_any_zone(tmp_path: Path) -> None:
+    found = series(tmp_path, "time,s1\n19723,1\n19724,2\n", time_unit="d", zone="America/New_York")
+    assert found.start == np.datetime64("2024-01-01")
+    found = series(tmp_path, "time,s1\n1704085200,1\n1704171600,2\n", time_unit="s", zone="America/New_York")
+    assert found.start == np.datetime64("2024-01-01")
+
+
+def test_a_start_that_clocks_skip_is_refused_by_file_and_key(tmp_path: Path) -> None:
+    keys = {"start": "2024-03-31T02:00", "step": "1h", "zone": "Europe/Berlin"}
+    assert refused(tmp_path, "s1\n1\n2\n", **keys).startswith("x.csv: start: 2024-03-31 02:00:00 does not exist")
 
 
 def test_a_graph_beside_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +380,23 @@ def test_a_graph_beside_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "none.csv: no such file" in refused(tmp_path, WIDE, graph="none.csv")
     (tmp_path / "roads.csv").write_text("from,to\ns1,s9\n")
     assert refused(tmp_path, WIDE, graph="roads.csv").startswith("roads.csv, row 2: sensor 's9' is not in the data")
+
+
+def test_a_file_in_the_current_folder_goes_before_one_beside_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "roads.csv").write_text("from,to\ns1,s2\n")
+    (tmp_path / "days.txt").write_text("2024-01-01\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    keys = {"graph": "roads.csv", "holidays": ["days.txt", "2024-12-25"]}
+    beside = series(tmp_path, WIDE, **keys)
+    assert (beside.graph.edge_count, beside.holidays) == (1, (date(2024, 1, 1), date(2024, 12, 25)))
+    Path("roads.csv").write_text("from,to,weight\ns1,s2,0.5\n")
+    Path("days.txt").write_text("2024-01-02\n")
+    here = series(tmp_path, WIDE, **keys)
+    assert here.graph.adjacency.max() == 0.5
+    assert here.holidays == (date(2024, 1, 2), date(2024, 12, 25))
 
 
 @given(st.data())
@@ -330,6 +460,16 @@ def test_a_sensor_that_is_not_in_the_recent_file_is_missing_and_noted(tmp_path: 
 def test_an_unknown_sensor_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"recent\.csv: sensor 's12' is not one the model knows; did you mean"):
         recent(tmp_path, "time,s1,s12\n2024-02-01 08:00,20,1\n", template(tmp_path))
+
+
+def test_the_models_sensors_tell_the_layout_of_recent_rows(tmp_path: Path) -> None:
+    like = template(tmp_path, WIDE.replace("s1", "City"))
+    found = recent(tmp_path, "time,City,s2\n2024-02-01 08:00,20,1\n", like)
+    assert found.values.ravel().tolist() == [20, 1]
+    like = template(tmp_path, LONG.replace("s1", "1").replace("s2", "2"))
+    found = recent(tmp_path, "time,sensor,flow,speed\n2024-02-01 08:00,1,20,5\n2024-02-01 08:05,2,21,6\n", like)
+    np.testing.assert_array_equal(found.values[:, :, 0], [[20, np.nan], [np.nan, 21]])
+    assert found.notes == ()
 
 
 def test_recent_channels_are_matched_by_name(tmp_path: Path) -> None:

@@ -84,6 +84,26 @@ def test_lines_that_end_in_a_separator_have_no_last_column(tmp_path: Path) -> No
         open_table(written(tmp_path, "time;a;\nx;1;5\n"))
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("row", ["x;1;2", "x;1,5;2,5", 'x;"1,5";2', "x;;"])
+def test_names_in_a_semicolon_table_may_have_commas(tmp_path: Path, quote: str, row: str) -> None:
+    head = ";".join(["time", f"{quote}Hauptstr., Nord{quote}", f"{quote}Hauptstr., Süd{quote}"])
+    table = open_table(written(tmp_path, f"{head}\n{row}\n{row}\n"))
+    assert table.columns == ("time", "Hauptstr., Nord", "Hauptstr., Süd")
+    cell = row.split(";")[1].strip('"').replace(",", ".")
+    np.testing.assert_array_equal(table.numbers(["Hauptstr., Nord"]).ravel(), [float(cell or "nan")] * 2)
+
+
+def test_names_in_a_comma_table_may_have_semicolons(tmp_path: Path) -> None:
+    table = open_table(written(tmp_path, 'time,A;1,"B;2;3, x"\nx,1,2\n'))
+    assert table.columns == ("time", "A;1", "B;2;3, x")
+
+
+def test_a_short_first_row_does_not_change_the_separator(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x\.csv, row 2: has 2 cells, the header has 3"):
+        open_table(written(tmp_path, "time;A, 1;B, 2\nx;1\ny;1;2\n"))
+
+
 @pytest.mark.parametrize("cell", ["", "NaN", "nan", "NA", "N/A", "null", " ", " NA "])
 def test_empty_cells_are_nan(tmp_path: Path, cell: str) -> None:
     assert np.isnan(open_table(written(tmp_path, f"a,b\n1,{cell}\n")).numbers(["b"])[0, 0])

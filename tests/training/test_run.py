@@ -67,6 +67,71 @@ def test_data_of_another_kind_is_refused(run: Run, series: GraphSeries, message:
         run.predict(series, np.array([10]))
 
 
+def test_another_clock_is_refused_with_both_names(tmp_path: Path) -> None:
+    run = fit(waves(zone="America/New_York"), small("last-value"), tmp_path / "run")
+    for zone, shown in ((None, "its clock is one without a zone"), ("Europe/Berlin", "its clock is Europe/Berlin")):
+        with pytest.raises(InputError, match=f"{shown}, run .* was trained on America/New_York") as wrong:
+            run.predict(waves(zone=zone), np.array([10]))
+        assert "\n" not in str(wrong.value)
+    run.predict(waves(zone="America/New_York"), np.array([10]))
+
+
+def test_other_service_hours_are_refused_with_both(tmp_path: Path) -> None:
+    run = fit(waves(service_hours=(0, 79_200)), small("last-value"), tmp_path / "run")
+    with pytest.raises(InputError, match=r"service hours are not given, run .* was trained with 00:00–22:00"):
+        run.predict(waves(), np.array([10]))
+    with pytest.raises(InputError, match=r"service hours are 05:30–23:00, run .* 00:00–22:00"):
+        run.predict(waves(service_hours=(19_800, 82_800)), np.array([10]))
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_stamps_with_and_without_offsets_are_not_mixed(trained: bool, tmp_path: Path) -> None:
+    run = fit(waves(utc=trained), small("last-value"), tmp_path / "run")
+    assert Run.load(run.folder).template.utc is trained
+    with pytest.raises(InputError, match=r"its clock is .*, run .* was trained on .*; train with a zone") as wrong:
+        run.predict(waves(utc=not trained), np.array([10]))
+    assert all(kind in str(wrong.value) for kind in ("UTC (stamps with offsets", "a local one (stamps without"))
+    run.predict(waves(utc=trained), np.array([10]))
+    run.predict(waves(), np.array([10]))  # made in Python: nobody said which clock it is
+
+
+def test_daily_data_has_no_clock_to_differ_in(tmp_path: Path) -> None:
+    run = fit(waves(utc=False, step=86_400), small("last-value"), tmp_path / "run")
+    run.predict(waves(utc=True, step=86_400), np.array([10]))
+
+
+def test_runs_from_before_the_clock_was_kept_still_open(tmp_path: Path) -> None:
+    run = fit(waves(utc=True), small("last-value"), tmp_path / "run")
+    card = json.loads((run.folder / "series.json").read_text())
+    del card["utc"]
+    (run.folder / "series.json").write_text(json.dumps(card))
+    old = Run.load(run.folder)
+    assert old.template.utc is None
+    old.predict(waves(utc=False), np.array([10]))
+
+
+def test_sensors_in_another_order_are_put_in_the_runs(run: Run) -> None:
+    series, order = waves(), [2, 0, 3, 1]
+    shuffled = series.select(order)
+    with pytest.raises(InputError, match="another order"):
+        run.predict(shuffled, np.array([10]))
+    again = run.aligned(shuffled)
+    assert again.nodes == series.nodes
+    assert again.digest == series.digest
+    np.testing.assert_array_equal(run.predict(again, np.array([10])), run.predict(series, np.array([10])))
+    with pytest.raises(InputError, match="sensor 's3' is gone"):
+        run.aligned(series.select([0, 1, 2]))
+
+
+def test_weights_that_differ_by_rounding_are_the_same_graph(tmp_path: Path) -> None:
+    series = waves()
+    run = fit(series, small("last-value"), tmp_path / "run")
+    for factor, fits in ((1 + 1e-14, True), (1.001, False)):
+        other = replace(series, graph=replace(series.graph, adjacency=series.graph.adjacency * factor))
+        assert other.graph.digest != series.graph.digest
+        assert (run.aligned(other).graph.digest == series.graph.digest) is fits
+
+
 def test_weights_with_nan_are_refused_by_name(run: Run) -> None:
     weights = load_file(run.folder / "best.safetensors")
     weights["head.bias"][0] = float("nan")

@@ -43,7 +43,7 @@ app.command("report")(report.report)
 
 
 def main() -> None:
-    """What a user got wrong is one line and status 2."""
+    """What a user got wrong is one line and status 2, and so is a file that the machine does not let us have."""
     try:
         app()
     except InputError as wrong:
@@ -52,3 +52,10 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as wrong:
+        if wrong.filename is None:  # not about a file that somebody named
+            raise
+        blocked = isinstance(wrong, FileExistsError | NotADirectoryError)
+        why = "a file is where a folder should be" if blocked else (wrong.strerror or type(wrong).__name__).lower()
+        print(f"error: {wrong.filename2 or wrong.filename}: cannot be read or written: {why}", file=sys.stderr)
+        sys.exit(2)

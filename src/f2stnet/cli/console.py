@@ -2,15 +2,16 @@
 
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+# Names of sensors, units and folders are text: [north] is no markup and :car: no picture.
+out = Console(highlight=False, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 class TrainingProgress:
@@ -20,9 +21,9 @@ class TrainingProgress:
         self.title, self.live = title, sys.stderr.isatty()
         self.began = time.monotonic()
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.fields[facts]}"),
+            TextColumn("{task.fields[facts]}", markup=False),
             TimeRemainingColumn(),
         )
         self.bar = Progress(*columns, console=err, transient=True)
@@ -79,8 +80,13 @@ def print_errors(rows: dict[str, dict[str, float | None]], title: str, unit: str
     for heading in (f"MAE{suffix}", f"RMSE{suffix}", "MAPE %"):
         table.add_column(heading, justify="right")
     for name, figures in rows.items():
-        table.add_row(escape(name), *(number(figures.get(key)) for key in ("mae", "rmse", "mape")))
+        table.add_row(name, *(number(figures.get(key)) for key in ("mae", "rmse", "mape")))
     out.print(table)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        err.print(f"note: {note}", soft_wrap=True)
 
 
 def number(value: float | None) -> str:

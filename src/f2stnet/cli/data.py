@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from f2stnet import page
@@ -49,7 +48,7 @@ def list_(as_json: AsJson = False) -> None:
     table = Table("name", "what", "on this machine")
     for name, entry in sources.items():
         here = f"no: {', '.join(lacking[name])}" if lacking[name] else "yes" if files[name] else "always"
-        table.add_row(name, escape(entry.summary), here)
+        table.add_row(name, entry.summary, here)
     console.out.print(table)
     console.out.print(
         f"Files are looked for in {folders('NAME')[0]}; `f2stnet data get NAME` puts them there.", soft_wrap=True
@@ -143,17 +142,17 @@ def _print(found: Findings) -> None:
         "components": f"{len(found.components)}, of {_sizes(found.components)} sensors",
         "windows": "too few" if parts is None else ", ".join(f"{count:,} {name}" for name, count in parts.items()),
     }  # fmt: skip
-    table = Table(title=escape(found.title or found.name), title_justify="left", show_header=False)
+    table = Table(title=found.title or found.name, title_justify="left", show_header=False)
     for name, text in rows.items():
         if text:
-            table.add_row(name, escape(text))
+            table.add_row(name, text)
     console.out.print(table)
     channels = Table("channel", "lowest", "mean", "highest", "zeros", "negative", "missing")
     for name, facts in found.channels.items():
         role = "" if name in found.targets else " (input)"
         figures = (page.number(facts.minimum), page.number(facts.mean), page.number(facts.maximum))
         channels.add_row(
-            escape(name) + role,
+            name + role,
             *figures,
             page.percent(facts.zeros),
             f"{facts.negatives:,}",

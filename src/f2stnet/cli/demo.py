@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from f2stnet.cli import console
 from f2stnet.cli.options import AsJson
@@ -57,10 +58,7 @@ def _table(found: Demo) -> Table:
         table.add_column(heading, justify="right")
     best = {key: best_of(found.tests, key) for key in ("mae", "rmse", "mape")}
     for model, test in found.tests.items():
-        cells = [
-            f"[bold green]{console.number(test[key])}[/] *" if best[key] == model else f"{console.number(test[key])}  "
-            for key in best
-        ]
+        cells = [_figure(test[key], best[key] == model) for key in best]
         table.add_row(model, *cells, f"{test['params']:,}", f"{test['seconds']:.1f}")
     table.add_section()
     table.add_row(FLOOR, *(f"{console.number(found.floor[key])}  " for key in best), "", "", style="dim")
@@ -79,11 +77,12 @@ def _federated_table(found: Demo) -> Table:
     rows = {method: figures["global"] | figures["fairness"] for method, figures in found.federated.items()}
     best = {key: best_of(rows, key) for key in heads}
     for method, row in rows.items():
-        cells = [
-            f"[bold green]{console.number(row[key])}[/] *" if best[key] == method else f"{console.number(row[key])}  "
-            for key in heads
-        ]
+        cells = [_figure(row[key], best[key] == method) for key in heads]
         table.add_row(method, *cells, f"{found.federated[method]['seconds']:.1f}")
     table.caption = "* the lowest. One short run of each: a look, not a verdict."
     table.caption_justify = "left"
     return table
+
+
+def _figure(value: float, lowest: bool) -> Text:
+    return Text.assemble((console.number(value), "bold green"), " *") if lowest else Text(f"{console.number(value)}  ")

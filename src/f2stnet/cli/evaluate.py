@@ -8,9 +8,10 @@ import typer
 
 from f2stnet.api import Run
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, Data, GraphFile, RunFolder, Settings, find_series, own_series, sections
+from f2stnet.cli.options import AsJson, Data, GraphFile, RunFolder, Settings, own_series, sections
 from f2stnet.data.split import origins, split
 from f2stnet.errors import InputError
+from f2stnet.training.reading import read_like
 
 
 def evaluate(
@@ -25,18 +26,21 @@ def evaluate(
 ) -> None:
     """Score a run again, on its own data or on other data of the same sensors.
 
+    A CSV or Parquet file of --data is read with the run's data.… keys and graph, unless --set or --graph say otherwise.
+
     Example: f2stnet evaluate runs/city --part validation
     """
     run = Run.load(folder)
-    if run.note:
-        console.err.print(f"note: {run.note}", soft_wrap=True, markup=False)
+    console.print_notes([run.note] if run.note else [])
     keys, others = sections(settings, graph)
     if others:
         raise InputError(f"--set {next(iter(others))}.…: only data.… keys can be set here; the run is trained")
     if data is None:
-        series = own_series(folder, dict(run.config.data) | keys, "name one with --data")
+        series = run.aligned(own_series(folder, dict(run.config.data) | keys, "name one with --data"))
     else:
-        series, _ = find_series(data, keys)
+        series = read_like(run, data, keys)
+    run.refuse_other(series)
+    console.print_notes(series.notes + series.graph.notes)
     chosen = origins(series, run.config.window) if part == "all" else getattr(split(series, run.config.window), part)
     tally = run.evaluate(series, np.asarray(chosen))
     found = tally.summary() | {"part": part, "windows": len(chosen), "targets": tally.by_target(series.targets)}

@@ -79,6 +79,7 @@ def federate(
     if not real:
         deployment.refuse_unused()
     told: dict[str, Any] = {}
+    chosen = "ffa" if method is None else method
     if resume:
         if out is None:
             raise InputError("--resume needs --out: the folder of the run to continue")
@@ -90,20 +91,18 @@ def federate(
         else:
             series = own_series(out, federation.run.data, "continue it there")
     elif real:
-        federation, told, out = deployment.plan(
-            data, keys, method or "ffa", model or "f2stnet", seed or 0, others, clients, out
-        )
+        federation, told, out = deployment.plan(data, keys, chosen, model or "f2stnet", seed or 0, others, clients, out)
     else:
         if data is None:
             raise InputError(
                 "--data is missing: a name (see `f2stnet list data`), a dataset.toml, a CSV or a Parquet file"
             )
-        configure_federation(method or "ffa", model or "f2stnet", seed or 0, {}, others)
+        configure_federation(chosen, model or "f2stnet", seed or 0, {}, others)
         series, source = find_series(data, keys)
-        federation = configure_federation(method or "ffa", model or "f2stnet", seed or 0, source, others)
+        federation = configure_federation(chosen, model or "f2stnet", seed or 0, source, others)
         out = out or free_folder(series.name, federation.method)
-    for note in () if real else series.notes + series.graph.notes:
-        console.err.print(f"note: {note}", soft_wrap=True)
+    references = _references(against, told["card"]["name"] if real else series.name, federation)
+    console.print_notes(() if real else series.notes + series.graph.notes)
     live = Rounds(f"{federation.method} on {told['card']['name'] if real else series.name}")
     try:
         if real:
@@ -121,8 +120,9 @@ def federate(
         console.out.print(f"done; the result is in {out} on the SuperLink's machine", soft_wrap=True)
         return
     report = federated_report(out, None if real else series)
-    if against:
-        metrics["gap"] = _gap(metrics, against)
+    if references:
+        metrics["gap"] = _gap(metrics, references)
+        FederationFolder(out).run.write_metrics(metrics)
     if as_json:
         print(json.dumps(metrics))
         return
@@ -130,21 +130,40 @@ def federate(
     console.out.print(f"{out / 'metrics.json'}\n{report}", soft_wrap=True)
 
 
-def _gap(metrics: dict[str, Any], against: list[Path]) -> dict[str, Any]:
-    from f2stnet.federated.fairness import gap
+def _references(folders: list[Path] | None, data: str, federation: Any) -> dict[Path, dict[str, Any]]:
+    """Their metrics; looked at before any round, so that a wrong one costs nothing."""
     from f2stnet.training.folder import RunFolder
 
-    references = []
-    for folder in against:
-        found = RunFolder(folder).metrics()
-        if set(found.get("clients", {})) != set(metrics["clients"]):
+    found = {}
+    for folder in folders or ():
+        metrics = RunFolder(folder).metrics()
+        if "clients" not in metrics:
+            raise InputError(f"--against {folder}: not a finished run of a federation")
+        mine = {"data": data, "seed": federation.run.seed}
+        if federation.partition is not None:
+            mine["partition"] = json.loads(json.dumps(federation.to_table()["partition"]))  # as a file has it
+        for key, value in mine.items():
+            if metrics.get(key) != value:
+                raise InputError(f"--against {folder}: its {key} is {metrics.get(key)}, here {value}: other clients")
+        found[folder] = metrics
+    return found
+
+
+def _gap(metrics: dict[str, Any], references: dict[Path, dict[str, Any]]) -> dict[str, Any]:
+    from f2stnet.federated.fairness import gap
+
+    for folder, found in references.items():
+        if found.get("windows") != metrics["windows"] or set(found["clients"]) != set(metrics["clients"]):
             raise InputError(f"--against {folder}: not a finished run of the same clients")
-        references.append(found["clients"])
-    return gap(metrics["clients"], *references)
+    return gap(metrics["clients"], *(found["clients"] for found in references.values()))
 
 
 def _show(metrics: dict[str, Any], unit: str) -> None:
-    title = f"{metrics['method']} on {metrics['data']}, test part of {len(metrics['clients'])} clients"
+    absent = metrics.get("missing", {})
+    there = (
+        f"{len(metrics['clients'])} of {len(metrics['clients']) + len(absent)}" if absent else len(metrics["clients"])
+    )
+    title = f"{metrics['method']} on {metrics['data']}, test part of {there} clients"
     console.print_errors({"all clients together": metrics["global"]} | metrics["clients"], title, unit)
     table = Table(show_header=False)
     named = {
@@ -157,6 +176,8 @@ def _show(metrics: dict[str, Any], unit: str) -> None:
         table.add_row("mean gap to each client's best, %", console.number(metrics["gap"]["mean_gap"]))
         table.add_row("largest gap, %", console.number(metrics["gap"]["max_gap"]))
     console.out.print(table)
+    for name, why in absent.items():
+        console.out.print(f"not in it: {name}: {why}", soft_wrap=True)
     if metrics["refused"]:
         console.out.print(f"{metrics['refused']} answers were left out; see rounds.jsonl", soft_wrap=True)
     if metrics["ended"] != "all rounds done":

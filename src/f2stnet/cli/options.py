@@ -8,6 +8,7 @@ import typer
 
 from f2stnet.config import parse_overrides
 from f2stnet.data import resolve
+from f2stnet.data.table import given_files
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
@@ -48,8 +49,9 @@ def sections(settings: list[str] | None, graph: str | None = None) -> tuple[dict
 def find_series(spec: str, keys: dict[str, Any]) -> tuple[GraphSeries, dict[str, Any]]:
     """The series, and what a run's config must hold to find it again from any folder."""
     source = resolve(spec, keys)
-    stored = {key: _absolute(key, value) for key, value in keys.items()}
-    return source.load(), {"source": spec if source.path is None else str(source.path.resolve())} | stored
+    stored = {key: _absolute(key, value, source.path) for key, value in keys.items()}
+    found = spec if source.path is None else str(source.path.resolve())
+    return resolve(spec, stored).load(), {"source": found} | stored
 
 
 def own_series(folder: Path, data: Mapping[str, Any], instead: str) -> GraphSeries:
@@ -60,6 +62,13 @@ def own_series(folder: Path, data: Mapping[str, Any], instead: str) -> GraphSeri
     return resolve(keys.pop("source"), keys).load()
 
 
-def _absolute(key: str, value: Any) -> Any:
-    is_file = key in ("graph", "path", "holidays") and isinstance(value, str) and Path(value).exists()
-    return str(Path(value).resolve()) if is_file else value
+def _absolute(key: str, value: Any, data: Path | None) -> Any:
+    """Files as a shell means them, from the current folder, or else beside the data; what is no file stays."""
+    if key == "path" and isinstance(value, str) and Path(value).exists():
+        return str(Path(value).resolve())
+    if key not in ("graph", "holidays"):
+        return value
+    beside = Path() if data is None else data if data.is_dir() else data.parent
+    if isinstance(value, str):
+        return given_files([value], beside)[0]
+    return list(given_files(value, beside)) if isinstance(value, list | tuple) else value

@@ -50,8 +50,7 @@ def train(
         series, source = find_series(data, keys)
         config = configure(model or "f2stnet", seed or 0, source, others, recipe)  # type: ignore[arg-type]
         out = out or free_folder(series.name, config.model)
-    for note in series.notes + series.graph.notes:
-        console.err.print(f"note: {note}", soft_wrap=True)
+    console.print_notes(series.notes + series.graph.notes)
     progress = console.TrainingProgress(f"{config.model} on {series.name}")
     earlier = Run.load(start_from) if start_from else None
     try:

@@ -4,6 +4,7 @@ Wide: a column of times and one column for each sensor. Long: a column of times,
 and one column for each channel.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int, Real
 
-from f2stnet.calendar import parse_step
+from f2stnet.calendar import DAY, parse_step
 from f2stnet.config import require
 from f2stnet.data.graph_files import SENSORS
 from f2stnet.data.keys import naming
@@ -28,11 +29,13 @@ from f2stnet.data.stamps import (
     show,
     stamps_from_numbers,
 )
-from f2stnet.data.tabular import Tabular, open_table
+from f2stnet.data.tabular import MISSING, Tabular, open_table
 from f2stnet.errors import InputError
 
 TIMES = ("time", "timestamp", "datetime", "date_time", "date", "stamp", "time_stamp", "ts")
 Layout = Literal["auto", "wide", "long"]
+_NUMBER = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?|[-+]?inf", re.IGNORECASE)
+_WHOLE = re.compile(r"[-+]?\d+")
 
 
 @dataclass(frozen=True)
@@ -63,18 +66,22 @@ class Cells:
     step: int
     zone: str | None
     notes: tuple[str, ...]
+    utc: bool | None = None  # as in GraphSeries
 
 
-def read_cells(path: Path, config: CellsConfig) -> Cells:
+def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = ()) -> Cells:
+    """`nodes` are sensors that are known by now: a column of one's name holds its readings."""
     table = open_table(path)
-    time, sensor = _time_column(table, config), _sensor_column(table, config)
+    time = _time_column(table, config)
+    times, texts = table.distinct(time) if time is not None else (np.zeros(0, np.int64), [])
+    sensor, doubt = _sensor_column(table, config, nodes, _shared(times, texts))
     others = [column for column in table.columns if column and column not in (time, sensor)]
     columns = list(config.channels or others) if sensor is not None else others
     if not columns:
         raise InputError(f"{path}: columns {', '.join(table.columns)}: none of them holds readings")
     numbers = table.numbers(columns)
     sensors, names = table.distinct(sensor) if sensor is not None else (np.zeros(len(numbers), np.int64), [])
-    times, texts = table.distinct(time) if time is not None else (np.arange(len(numbers)), [])
+    times = times if time is not None else np.arange(len(numbers))
 
     records = np.arange(len(numbers))
     if "" in texts:  # an empty line is no record
@@ -87,29 +94,31 @@ def read_cells(path: Path, config: CellsConfig) -> Cells:
         return f"{path}, row {table.row(int(records[i]))}"
 
     if time is None:
-        stamps = counted(config.start, parse_step(config.step or ""), len(records), config.zone)
+        with naming(path):
+            stamps = counted(config.start, parse_step(config.step or ""), len(records), config.zone)
     else:
         stamps = _stamps(config, times, texts, place)
     guess = guess_step(stamps.written if stamps.utc is None else stamps.utc)
     step = parse_step(config.step) if config.step else guess
     with naming(path):
-        moments, zone, notes = one_clock(stamps, config.zone, step, sensors)
+        moments, zone, notes = one_clock(stamps, config.zone, step, sensors, place)
     grid = lay(moments, step, place, "; without the key zone times are taken as they are" if zone else "")
     if "" in names:
         i = int(np.argmax(sensors == names.index("")))
         raise InputError(f"{place(i)}, column {sensor!r}: is empty, expected the name of a sensor")
-    _refuse_twice(grid.index, sensors, moments, names, place)
+    _refuse_twice(grid.index, sensors, moments, names, place, doubt)
     if _unordered(moments, sensors):
         notes = (*notes, "the rows were not in the order of time and have been sorted")
-    notes = (*notes, *gap_note(grid))
+    notes = (*notes, *gap_note(grid), *doubt)
+    utc = None if config.zone or config.time_unit or grid.step >= DAY else stamps.utc is not None
     if sensor is None:
         values = np.full((grid.steps, len(columns), 1), np.nan)
         values[grid.index, :, 0] = numbers
         names, columns = columns, list(config.channels or ("value",))
-        return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes)
+        return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc)
     values = np.full((grid.steps, len(names), len(columns)), np.nan)
     values[grid.index, sensors] = numbers
-    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes)
+    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc)
 
 
 def _time_column(table: Tabular, config: CellsConfig) -> str | None:
@@ -126,17 +135,63 @@ def _time_column(table: Tabular, config: CellsConfig) -> str | None:
     return found[0] if found else ""  # a first column without a name, as pandas writes its index
 
 
-def _sensor_column(table: Tabular, config: CellsConfig) -> str | None:
-    """None in the wide layout."""
+def _shared(times: Int[np.ndarray, "R"], texts: Sequence[str]) -> bool:
+    """Whether most rows share their time with another, as those of several sensors in the long layout do.
+
+    Some do in a wide table as well, where clocks go back or a row was written twice.
+    """
+    counts = np.bincount(times, minlength=len(texts))
+    counts = counts[[place for place, text in enumerate(texts) if text]]
+    return bool(2 * counts[counts > 1].sum() > counts.sum())
+
+
+def _sensor_column(
+    table: Tabular, config: CellsConfig, nodes: Sequence[str], shared: bool
+) -> tuple[str | None, tuple[str, ...]]:
+    """None in the wide layout, whose sensor may be called City; and a note where a table could be either."""
     if config.layout == "wide":
-        return None
+        return None, ()
     if config.sensor is not None:
-        return table.columns[table.place(config.sensor)]
+        return table.columns[table.place(config.sensor)], ()
     found = [column for column in table.find(SENSORS) if column != config.time]
-    if config.layout == "long" and not found:
-        shown = ", ".join(table.columns[:8])
-        raise InputError(f"{table.path}: columns {shown}: no 'sensor'; the key sensor names that column")
-    return found[0] if found and config.start is None else None
+    if config.layout == "long":
+        if not found:
+            shown = ", ".join(table.columns[:8])
+            raise InputError(f"{table.path}: columns {shown}: no 'sensor'; the key sensor names that column")
+        return found[0], ()
+    found = [column for column in found if column not in nodes]
+    if config.start is not None or not found:
+        return None, ()
+    if shared:
+        return found[0], ()
+    kinds = {column: _held(table, column, nodes) for column in found}
+    for sought in ("names", "one number"):
+        for column, kind in kinds.items():
+            if kind == sought:
+                doubt = f"column {column!r} is taken for the name of one sensor; layout = wide reads it as readings"
+                return column, (doubt,) if kind == "one number" else ()
+    return None, tuple(
+        f"column {column!r} is taken for the readings of a sensor; layout = long reads it as sensors' names"
+        for column, kind in kinds.items()
+        if kind == "whole numbers"
+    )
+
+
+def _held(
+    table: Tabular, column: str, nodes: Sequence[str]
+) -> Literal["names", "one number", "whole numbers", "readings"]:
+    """What a column holds: names, one whole number all the way, whole numbers, or what only readings can be."""
+    codes, texts = table.distinct(column)
+    counts = np.bincount(codes, minlength=len(texts))
+    filled = [place for place, text in enumerate(texts) if text not in MISSING]
+    no_number = [place for place in filled if _NUMBER.fullmatch(texts[place]) is None]
+    if filled and all(texts[place] in nodes for place in filled):
+        return "names"
+    if 2 * counts[no_number].sum() > counts[filled].sum():  # a text among readings is refused later, by its row
+        return "names"
+    if not filled or any(_WHOLE.fullmatch(texts[place]) is None for place in filled):
+        return "readings"
+    return "one number" if len(filled) == 1 else "whole numbers"
 
 
 def _stamps(config: CellsConfig, times: Int[np.ndarray, "R"], texts: Sequence[str], place: Place) -> Stamps:
@@ -155,11 +210,17 @@ def _stamps(config: CellsConfig, times: Int[np.ndarray, "R"], texts: Sequence[st
             raise InputError(f"{place_of(i)}: {text!r} is no whole number of {config.time_unit}")
         counts[i] = int(text)
     written = stamps_from_numbers(counts, config.time_unit, place_of)[times]
-    return Stamps(written, written if config.zone else None)  # counts since 1970 are those of UTC
+    # Counts since 1970 are those of UTC; a count of days is a date.
+    return Stamps(written, written if config.zone and config.time_unit != "d" else None)
 
 
 def _refuse_twice(
-    index: np.ndarray, sensors: np.ndarray, moments: np.ndarray, names: Sequence[str], place: Place
+    index: np.ndarray,
+    sensors: np.ndarray,
+    moments: np.ndarray,
+    names: Sequence[str],
+    place: Place,
+    doubt: tuple[str, ...],
 ) -> None:
     order = np.lexsort((np.arange(len(index)), sensors, index))
     same = (np.diff(index[order]) == 0) & (np.diff(sensors[order]) == 0)
@@ -168,7 +229,7 @@ def _refuse_twice(
         whose = f" of sensor {names[sensors[first]]!r}" if names else ""
         raise InputError(
             f"{place(first)} and {place(again).rpartition(', ')[2]}: {show(moments[first])}{whose} is there "
-            "twice (where clocks go back, the key zone tells the two apart)"
+            f"twice (where clocks go back, the key zone tells the two apart){''.join(f'; {note}' for note in doubt)}"
         )
 
 

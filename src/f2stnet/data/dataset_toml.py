@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Shaped
 
-from f2stnet.calendar import parse_step
+from f2stnet.calendar import DAY, parse_step
 from f2stnet.config import build, require
 from f2stnet.data.arrays import named, read_array, read_numbers
 from f2stnet.data.cells import Cells, CellsConfig, Layout, read_cells
@@ -109,6 +109,7 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
             title=how.title or "",
             unit=how.unit or "",
             zone=cells.zone,
+            utc=cells.utc,
             holidays=parse_holidays(how.holidays or (), base),
             service_hours=parse_hours(how.service_hours),
             missing=codes,
@@ -158,18 +159,19 @@ def _from_array(path: Path, how: DatasetConfig) -> Cells:
     def place(i: int) -> str:
         return f"{named(path, how.time)}, step {i}"
 
-    moments, zone, notes = one_clock(stamps, how.zone, step or guess_step(stamps.written))
+    moments, zone, notes = one_clock(stamps, how.zone, step or guess_step(stamps.written), place=place)
     grid = lay(moments, step, place)
+    utc = None if how.zone or how.time or grid.step >= DAY else stamps.utc is not None
     if len(np.unique(grid.index)) < steps:
         twice = np.sort(moments)[1:][np.diff(np.sort(grid.index)) == 0][0]
         raise InputError(f"{named(path, how.time)}: {show(twice)} is there twice")
     if grid.steps == steps and (np.diff(grid.index) > 0).all():
-        return Cells(values, names, channels, grid.start, grid.step, zone, notes)
+        return Cells(values, names, channels, grid.start, grid.step, zone, notes, utc)
     if (np.diff(grid.index) < 0).any():
         notes = (*notes, "the steps were not in the order of time and have been sorted")
     whole = np.full((grid.steps, count, width), np.nan, dtype=np.float32)
     whole[grid.index] = values
-    return Cells(whole, names, channels, grid.start, grid.step, zone, (*notes, *gap_note(grid)))
+    return Cells(whole, names, channels, grid.start, grid.step, zone, (*notes, *gap_note(grid)), utc)
 
 
 def _stamps(path: Path, how: DatasetConfig, steps: int) -> Stamps:
@@ -177,7 +179,7 @@ def _stamps(path: Path, how: DatasetConfig, steps: int) -> Stamps:
     if len(array) != steps:
         raise InputError(f"{named(path, how.time)}: has {len(array)} stamps for {steps} steps")
     written = stamps_from_numbers(array, how.time_unit, lambda i: f"{named(path, how.time)}, step {i}")
-    counts_of_utc = array.dtype.kind != "M" and how.zone is not None
+    counts_of_utc = array.dtype.kind != "M" and how.zone is not None and how.time_unit != "d"  # a day is a date
     return Stamps(written, written if counts_of_utc else None)
 
 

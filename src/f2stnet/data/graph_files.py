@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from f2stnet.config import require
 from f2stnet.data.arrays import read_numbers
 from f2stnet.data.keys import naming
-from f2stnet.data.tabular import Tabular, open_table, read_text
+from f2stnet.data.tabular import SAMPLE, Tabular, find_separator, open_table, read_text
 from f2stnet.errors import InputError
 from f2stnet.graph import Graph, Weights, from_coordinates, from_edges, from_matrix
 
@@ -65,15 +65,16 @@ def guess_graph(path: Path, nodes: Sequence[str], config: GraphConfig) -> Graph:
     if path.suffix in (".npy", ".npz"):
         return matrix(path, nodes, config.weights, config.array)
     rows = _cells(path)
-    head = [cell.strip().lower() for cell in rows[0]]
+    columns = rows[0][1]
+    head = [cell.lower() for cell in columns]
     if any(one in head and other in head for one, other in FROM_TO):
         return edge_list(path, nodes, config.weights)
     if set(head) & set(LATITUDES) and set(head) & set(LONGITUDES):
         return coordinates(path, nodes, config)
-    if abs(len(rows) - len(rows[0])) <= 1:
+    if abs(len(rows) - len(columns)) <= 1:
         return matrix(path, nodes, config.weights)
     raise InputError(
-        f"{path}: columns {', '.join(rows[0][:8])}: expected from,to[,cost], or sensor,lat,lon, or a matrix"
+        f"{path}: columns {', '.join(columns[:8])}: expected from,to[,cost], or sensor,lat,lon, or a matrix"
     )
 
 
@@ -172,13 +173,15 @@ def _filled(table: Tabular, column: str) -> np.ndarray:
     return numbers
 
 
-def _cells(path: Path) -> list[list[str]]:
-    text = read_text(path).strip("\n")
-    if not text:
+def _cells(path: Path) -> list[tuple[int, list[str]]]:
+    """Rows that are not empty, each with its number in the file."""
+    lines = read_text(path).rstrip("\n").split("\n")
+    filled = [line for line in lines if line.strip()]
+    if not filled:
         raise InputError(f"{path}: is empty, expected a graph")
-    separator = max(",;\t", key=text.partition("\n")[0].count)
+    reader = csv.reader(lines, delimiter=find_separator(filled[: SAMPLE + 1]))
     try:
-        return [cells for cells in csv.reader(text.split("\n"), delimiter=separator) if cells]
+        return [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader if cells]
     except csv.Error as wrong:
         raise InputError(f"{path}: not a readable table ({wrong})") from None
 
@@ -186,11 +189,12 @@ def _cells(path: Path) -> list[list[str]]:
 def _matrix_cells(path: Path, nodes: Sequence[str]) -> np.ndarray:
     """N rows of N numbers, with or without a row of names above them and a column of names before them."""
     rows = _cells(path)
-    above = len(rows) == len(rows[0]) + 1 or not _is_number(rows[0][0])
-    before = above and len(rows) == len(rows[0])
+    top, head = rows[0]
+    above = len(rows) == len(head) + 1 or not _is_number(head[0])
+    before = above and len(rows) == len(head)
     numbers = np.zeros((len(rows) - above, len(rows) - above))
-    for i, cells in enumerate(rows[above:]):
-        entries, where = cells[before:], f"{path}, row {i + above + 1}"
+    for i, (row, cells) in enumerate(rows[above:]):
+        entries, where = cells[before:], f"{path}, row {row}"
         if len(entries) != len(numbers):
             raise InputError(f"{where}: has {len(entries)} entries, the matrix {len(numbers)} rows")
         for j, cell in enumerate(entries):
@@ -199,14 +203,35 @@ def _matrix_cells(path: Path, nodes: Sequence[str]) -> np.ndarray:
             numbers[i, j] = float(cell)
     if not above:
         return numbers
-    names = [name.strip() for name in rows[0][before:]]
-    for name in names:
-        if name not in nodes:
-            raise InputError(f"{path}, row 1: sensor {name!r} is not in the data{near(name, nodes)}")
-    places = [list(nodes).index(name) for name in names]
+    across = down = _named_once(path, [(top, name) for name in head[before:]], nodes)
+    named = [(row, cells[0]) for row, cells in rows[1:]]
+    if before and not _is_counter(head[0], [name for _, name in named], nodes):
+        down = _named_once(path, named, nodes)
+        for place, (row, name) in zip(down, named, strict=True):
+            if place not in across:
+                raise InputError(f"{path}, row {row}: sensor {name!r} has a row and no column")
     whole = np.zeros((len(nodes), len(nodes)))
-    whole[np.ix_(places, places)] = numbers
+    whole[np.ix_(down, across)] = numbers
     return whole
+
+
+def _named_once(path: Path, names: Sequence[tuple[int, str]], nodes: Sequence[str]) -> list[int]:
+    """The nodes of names that stand in some row of the file; an unknown one and a second one are refused."""
+    index = {name: i for i, name in enumerate(nodes)}
+    seen: dict[str, int] = {}
+    for row, name in names:
+        if name not in index:
+            raise InputError(f"{path}, row {row}: sensor {name!r} is not in the data{near(name, nodes)}")
+        if name in seen:
+            rows = f"row {row}" if row == seen[name] else f"rows {seen[name]} and {row}"
+            raise InputError(f"{path}, {rows}: sensor {name!r} is there twice")
+        seen[name] = row
+    return [index[name] for _, name in names]
+
+
+def _is_counter(corner: str, names: Sequence[str], nodes: Sequence[str]) -> bool:
+    """0, 1, 2 … below an empty corner, as pandas writes rows that have no names."""
+    return not corner and list(names) == [str(i) for i in range(len(names))] and not set(names) <= set(nodes)
 
 
 def _is_number(text: str) -> bool:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from f2stnet.calendar import DAY, find_zone, show_step, to_utc
+from f2stnet.calendar import DAY, find_zone, show_step, to_local, to_utc
 from f2stnet.errors import InputError
 
 Place = Callable[[int], str]  # names where stamp number i stands, as 'flow.csv, row 12'
 
 TIME_UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
 PARTS_OF_A_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+IN_UTC = "times carry an offset from UTC and no zone is given: the calendar is that of UTC"
 # Year first, so that no day can be taken for a month; anything else needs a time_format.
 _ISO = re.compile(r"\d{4}([-/])\d{2}\1\d{2}(?:[T ].+)?|\d{8}(?:[T ].+)?")
 
@@ -108,41 +109,63 @@ def as_stamp(moment: Any, key: str) -> Stamps:
 
 
 def counted(start: Any, step: int, count: int, zone: str | None) -> Stamps:
-    """`count` stamps from `start` on, `step` seconds apart; a start without offset is local time."""
+    """`count` stamps from `start` on, `step` seconds apart; a start without offset is local time.
+
+    Days are counted on the local clock: one of them is 23 or 25 hours long where clocks change.
+    """
     first = as_stamp(start, "start")
     ahead = np.arange(count) * np.timedelta64(step, "s")
-    utc = first.utc if first.utc is not None or zone is None else to_utc(first.written, zone)
+    if step >= DAY:
+        return Stamps((first.written if first.utc is None or zone is None else to_local(first.utc, zone)) + ahead)
+    utc = first.utc if first.utc is not None or zone is None else to_utc(first.written, zone, lambda _: "start")
     return Stamps(first.written + ahead, None if utc is None else utc + ahead)
 
 
 def one_clock(
-    stamps: Stamps, zone: str | None, step: int | None, groups: Int[np.ndarray, "R"] | None = None
+    stamps: Stamps,
+    zone: str | None,
+    step: int | None,
+    groups: Int[np.ndarray, "R"] | None = None,
+    place: Place | None = None,
 ) -> tuple[np.ndarray, str | None, tuple[str, ...]]:
     """Stamps that move evenly: in UTC where offsets or a zone tell it, on their own clock otherwise.
 
-    Days are counted by the clock on the wall and need no zone. `groups` are the sensors of stamps in the long
+    Days are counted by the clock on the wall: its date is what counts where stamps tell their offset and a zone is
+    given, and as they are written they need none. `groups` are the sensors of stamps in the long
     layout: where clocks go back, each sensor's own order tells the two showings of an hour apart.
     """
     if zone is not None:
         find_zone(zone)
     if step is not None and step >= DAY:
-        return stamps.written, None, ()
+        in_utc = zone is None and stamps.utc is not None and bool((stamps.utc == stamps.written).all())
+        return _days(stamps, zone, step), None, (IN_UTC,) if in_utc else ()
     if stamps.utc is not None:
-        note = "times carry an offset from UTC and no zone is given: the calendar is that of UTC"
-        return stamps.utc, zone, () if zone else (note,)
+        return stamps.utc, zone, () if zone else (IN_UTC,)
     if zone is None:
         return stamps.written, None, ()
     if groups is None:
-        return to_utc(stamps.written, zone), zone, ()
+        return to_utc(stamps.written, zone, place), zone, ()
     moments = np.empty_like(stamps.written)
     done: dict[bytes, np.ndarray] = {}  # most sensors have the same stamps
     order = np.argsort(groups, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
         local = stamps.written[rows]
         if local.tobytes() not in done:
-            done[local.tobytes()] = to_utc(local, zone)
+            done[local.tobytes()] = to_utc(local, zone, _among(rows, place))
         moments[rows] = done[local.tobytes()]
     return moments, zone, ()
+
+
+def _days(stamps: Stamps, zone: str | None, step: int) -> np.ndarray:
+    if stamps.utc is None or zone is None:
+        return stamps.written
+    local = to_local(stamps.utc, zone)
+    # Noon in UTC is one o'clock in a winter and two in a summer of Berlin: the date moves evenly, the hour does not.
+    return local if step % DAY else local.astype("datetime64[D]").astype("datetime64[s]")
+
+
+def _among(rows: Int[np.ndarray, "M"], place: Place | None) -> Place | None:
+    return None if place is None else lambda i: place(int(rows[i]))
 
 
 def guess_step(stamps: np.ndarray) -> int | None:

@@ -1,12 +1,13 @@
 """Sensor readings in one CSV or Parquet file, with or without a file that tells who is whose neighbour."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from f2stnet.calendar import show_step
+from f2stnet.calendar import DAY, show_step
 from f2stnet.config import require
 from f2stnet.data.cells import Cells, CellsConfig, read_cells
 from f2stnet.data.graph_files import GraphConfig, edgeless, guess_graph, near
@@ -43,9 +44,8 @@ def read_table(path: Path, config: TableConfig) -> GraphSeries:
     cells = read_cells(path, config)
     graph = edgeless(cells.nodes)
     if config.graph is not None:
-        beside = path.parent / config.graph
         options = GraphConfig(array=config.graph_array, neighbours=config.neighbours, weights=config.weights)
-        graph = guess_graph(beside if beside.is_file() else Path(config.graph), cells.nodes, options)
+        graph = guess_graph(given_file(config.graph, path.parent), cells.nodes, options)
     codes = missing_codes(config.missing)
     values, mask, infinite = observed(cells.values, codes)
     with naming(path):
@@ -62,11 +62,26 @@ def read_table(path: Path, config: TableConfig) -> GraphSeries:
             title=config.title,
             unit=config.unit,
             zone=cells.zone,
-            holidays=parse_holidays(config.holidays, path.parent),
+            utc=cells.utc,
+            holidays=parse_holidays(given_files(config.holidays, path.parent), path.parent),
             service_hours=parse_hours(config.service_hours),
             missing=codes,
             notes=(*cells.notes, *infinite, *all_missing_note(mask, cells.nodes)),
         )
+
+
+def given_file(name: str, beside: Path) -> Path:
+    """The file a user means by `name`: the one in the current folder, or beside the data where there is none."""
+    here = Path(name)
+    return beside / name if not here.is_file() and (beside / name).is_file() else here
+
+
+def given_files(entries: Iterable[Any], beside: Path) -> tuple[Any, ...]:
+    """Files among `entries` with their full path; dates, and what is neither, as they are."""
+    return tuple(
+        str(file.resolve()) if isinstance(entry, str) and (file := given_file(entry, beside)).is_file() else entry
+        for entry in entries
+    )
 
 
 def read_recent(path: str | Path, like: GraphSeries, config: CellsConfig | None = None) -> GraphSeries:
@@ -76,8 +91,10 @@ def read_recent(path: str | Path, like: GraphSeries, config: CellsConfig | None 
     Rows past the last reading may hold the known channels' future.
     """
     path = Path(path)
-    config = replace(config or CellsConfig(), step=show_step(like.step), zone=like.zone)
-    cells = _one_channel(read_cells(path, config), like, path)
+    config = config or CellsConfig()
+    zone = config.zone if like.step >= DAY else like.zone  # a series of days keeps none, and needs it for stamps in UTC
+    config = replace(config, step=show_step(like.step), zone=zone)
+    cells = _one_channel(read_cells(path, config, like.nodes), like, path)
     for name in cells.nodes:
         if name not in like.nodes:
             raise InputError(f"{path}: sensor {name!r} is not one the model knows{near(name, like.nodes)}")
@@ -96,7 +113,7 @@ def read_recent(path: str | Path, like: GraphSeries, config: CellsConfig | None 
             f"{path}: times as {show(cells.start)} are not on the model's steps of {show_step(like.step)} "
             f"from {show(like.start)}"
         )
-    return replace(like, values=values, mask=mask, start=cells.start, truth=None, notes=notes)
+    return replace(like, values=values, mask=mask, start=cells.start, utc=cells.utc, truth=None, notes=notes)
 
 
 def _one_channel(cells: Cells, like: GraphSeries, path: Path) -> Cells:

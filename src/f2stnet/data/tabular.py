@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SAMPLE = 20  # rows that tell the separator
 MISSING = ["", "NaN", "nan", "NAN", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None"]
 
 
@@ -114,7 +115,7 @@ def _open_csv(path: Path) -> Tabular:
         raise InputError(f"{path}: is empty, expected a header and rows")
     first = text.count("\n", 0, len(text) - len(body)) + 1
     header, _, body = body.partition("\n")
-    separator = max(",;\t", key=header.count)
+    separator = find_separator([header, *body.split("\n", SAMPLE)[:SAMPLE]])
     columns = [name.strip() for name in next(csv.reader([header], delimiter=separator))]
     if not body.strip():
         raise InputError(f"{path}: has a header and no rows")
@@ -150,6 +151,23 @@ def _open_csv(path: Path) -> Tabular:
     if last > 0 and not columns[last] and not read([last], True)[last].astype(str).str.strip().any():
         columns = columns[:last]  # every line ends in a separator
     return Tabular(path, _checked(path, columns), lines, read, decimal)
+
+
+def find_separator(lines: Sequence[str]) -> str:
+    """What gives the first rows as many cells as the header, two at least; quoted cells are whole.
+
+    A comma comes last: where another fits, commas are decimal ones or parts of names.
+    """
+    agreeing = {}
+    for separator in "\t;,":
+        try:
+            widths = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
+        except csv.Error:  # an open quote; the reader of the whole file says where
+            continue
+        if widths and widths[0] > 1:
+            agreeing[separator] = widths[1:].count(widths[0])
+    best = max(agreeing, key=agreeing.__getitem__, default=",")
+    return best if agreeing.get(best) else max(",;\t", key=lines[0].count)
 
 
 def _lines(path: Path, body: str, separator: str, width: int, first: int) -> Callable[[int], int]:

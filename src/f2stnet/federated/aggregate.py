@@ -66,8 +66,13 @@ def combine(old: Arrays, replies: Iterable[tuple[int, float, Arrays]], rows: Row
             # Coefficients that do not sum to one step as far along an owner's row as along the shared arrays.
             scale = torch.where(weight > 0, total / torch.where(weight > 0, weight, 1.0), 0.0)
             moved.mul_(_column(scale, moved).to(moved.dtype))
-        new[name] = (start + moved).to(before.dtype)
+        new[name] = like(before, start + moved)
     return new
+
+
+def like(before: Tensor, value: Tensor) -> Tensor:
+    """The value in the type of what it takes the place of; counts are rounded."""
+    return (value if before.is_floating_point() else value.round()).to(before.dtype)
 
 
 def _column(per_row: Tensor, like: Tensor) -> Tensor:
@@ -122,7 +127,7 @@ class MomentOptimiser:
             m = self.m.get(name, torch.zeros_like(g))
             if c.optimiser == "momentum":
                 self.m[name] = m.mul_(c.beta1).add_(g)
-                new[name] = (before + c.rate * m).float()
+                new[name] = like(before, before + c.rate * m)
                 continue
             self.m[name] = m.mul_(c.beta1).add_(g, alpha=1 - c.beta1)
             square = g.square()
@@ -134,7 +139,7 @@ class MomentOptimiser:
             else:
                 v = v.add_(square)
             self.v[name] = v
-            new[name] = (before + c.rate * m / (v.sqrt() + c.tau)).float()
+            new[name] = like(before, before + c.rate * m / (v.sqrt() + c.tau))
         return new
 
     def state(self) -> Arrays:

@@ -36,6 +36,7 @@ class Standing:
     seconds: float = 0.0
     ended: str = ""  # why it is over, once it is
     weighting: dict[str, Any] = field(default_factory=dict)  # what the method's weighting remembers
+    scores: dict[str, list[float]] = field(default_factory=dict)  # each client's newest validation loss, its labels
 
 
 class FederationFolder:

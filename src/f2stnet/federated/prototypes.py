@@ -88,7 +88,7 @@ class CountedMean:
 
     method: str  # the prefix of its arrays
 
-    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, int]) -> Arrays:
+    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, float]) -> Arrays:
         fitting = prototypes_of(replies, f"{self.method}.mean", f"{self.method}.count", examples)
         if fitting is None:
             return {}
@@ -99,7 +99,7 @@ class CountedMean:
 
 
 def prototypes_of(
-    replies: Mapping[int, Arrays], mean: str, count: str, examples: Mapping[int, int]
+    replies: Mapping[int, Arrays], mean: str, count: str, examples: Mapping[int, float]
 ) -> tuple[Float[Tensor, "K buckets W"], Float[Tensor, "K buckets"]] | None:
     """The clients' prototypes, ascending by client so that it makes no difference who answered first.
 

@@ -1,7 +1,7 @@
 """Which answers of a round can be used. One that cannot is left out and named; the others' round goes on."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +31,13 @@ def sift(
     count_key: str = "num-examples",
     loss_key: str = "loss",
     wants_arrays: bool = True,
+    wants_initial_loss: bool = False,
+    largest_loss: float = LARGEST_LOSS,
 ) -> tuple[list[Answer], dict[int, str]]:
     """The usable answers by client, and why each of the others was left out. `asked`: node id → client."""
-    answers, refused = [], {client: "no answer in time" for client in asked.values()}
+    replies = list(replies)
+    answers, refused = [], dict.fromkeys(asked.values(), silence(replies, asked))
+    losses = (loss_key, "initial-loss") if wants_initial_loss else (loss_key,)
     for reply in replies:
         client = asked.get(reply.metadata.src_node_id)
         if client is None:
@@ -41,24 +45,35 @@ def sift(
         try:
             if reply.has_error():
                 raise ValueError(f"its client app failed: {reply.error.reason}")
-            answers.append(_read(client, reply, like if wants_arrays else {}, arrays_key, count_key, loss_key))
+            metrics = _metrics(reply, count_key, losses, largest_loss)
+            answers.append(_read(client, reply, like if wants_arrays else {}, arrays_key, metrics))
             refused.pop(client, None)
         except (ValueError, KeyError, TypeError) as wrong:
             refused[client] = str(wrong).strip("'\"")
     return sorted(answers, key=lambda answer: answer.client), refused
 
 
-def _read(client: int, reply: Message, like: Arrays, arrays_key: str, count_key: str, loss_key: str) -> Answer:
-    content = reply.content
-    metrics = _scalars(content)
-    for key in (count_key, loss_key):
+def silence(replies: Iterable[Message], asked: Collection[int]) -> str:
+    """Why who did not answer did not: a SuperLink answers in its own name for a client that is gone."""
+    told = {str(one.error.reason) for one in replies if one.metadata.src_node_id not in asked and one.has_error()}
+    return "; ".join(sorted(told)) or "no answer in time"
+
+
+def _metrics(reply: Message, count_key: str, losses: tuple[str, ...], largest: float) -> dict[str, float]:
+    metrics = _scalars(reply.content)
+    for key in (count_key, *losses):
         if key not in metrics:
-            raise ValueError(f"metric {key!r} is missing")
+            raise ValueError(f"metric {key!r} is missing, or not a single number")
     if not math.isfinite(metrics[count_key]) or metrics[count_key] <= 0:
         raise ValueError(f"{count_key} = {metrics[count_key]}: expected a positive number")
-    for key in [key for key in metrics if key.endswith(loss_key)]:
-        if not 0 <= metrics[key] <= LARGEST_LOSS:  # refuses NaN as well
-            raise ValueError(f"{key} = {metrics[key]}: expected 0 … {LARGEST_LOSS:g}")
+    for key in (*losses, "initial-loss", "train-loss"):  # those that are used or shown
+        if key in metrics and not 0 <= metrics[key] <= largest:  # refuses NaN as well
+            raise ValueError(f"{key} = {metrics[key]}: expected 0 … {largest:g}")
+    return metrics
+
+
+def _read(client: int, reply: Message, like: Arrays, arrays_key: str, metrics: dict[str, float]) -> Answer:
+    content = reply.content
     arrays: Arrays = {}
     if like:
         if arrays_key not in content.array_records:

@@ -24,6 +24,7 @@ from f2stnet.federated.manifest import to_manifest
 from f2stnet.federated.methods import Method
 from f2stnet.federated.records import from_record, to_record
 from f2stnet.federated.registration import register, send
+from f2stnet.federated.replies import silence
 from f2stnet.federated.settings import Federation, FederationConfig
 from f2stnet.federated.shared_model import saved_beside, travelling
 from f2stnet.federated.strategy import WeightedStrategy
@@ -86,6 +87,7 @@ class Server:
             rows=None if self.method.pooled else rows,
             shares_weights=self.method.shares_weights,
             trainers=(0,) if self.method.pooled else None,
+            names=known.name,
             fraction_train=self.config.fraction,
         )
         arrays = as_arrays(travelling(model))
@@ -117,16 +119,18 @@ class Server:
         replies = list(self.grid.send_and_receive(messages, timeout=self.config.timeout))
         new, metrics = self.strategy.aggregate_train(number, replies)
         at.round, at.refused = number, at.refused + len(self.strategy.last["refused"])
-        at.skipped = at.skipped + 1 if new is None else 0
-        arrays = from_record(new) if new is not None else arrays
-        line: dict[str, Any] = {"round": number, "rate": rate, "skipped": new is None}
+        validation = None if new is None else self._evaluate(from_record(new), "validation", number)
+        skipped = new is None or validation is None  # a model that nobody could score is no model to go on from
+        at.skipped = at.skipped + 1 if skipped else 0
+        arrays = arrays if new is None or skipped else from_record(new)
+        line: dict[str, Any] = {"round": number, "rate": rate, "skipped": skipped}
         line |= {key: value for key, value in self.strategy.last.items() if key not in ("weights", "refused")}
         line["weights"] = {str(client): weight for client, weight in self.strategy.last["weights"].items()}
         line["refused"] = {str(client): why for client, why in self.strategy.last["refused"].items()}
         line["train_loss"] = None if metrics is None else metrics.get("train-loss")
-        if new is not None:
-            line["validation"] = validation = self._evaluate(arrays, "validation", number)
-            loss = _chosen_loss(validation, self.config.best)
+        if validation is not None:
+            line["validation"] = validation
+            loss = self._chosen_loss()
             if loss < at.best_loss:
                 at.best_loss, at.best_round = loss, number
                 self.place.run.save_best(self.template | arrays)
@@ -139,8 +143,17 @@ class Server:
         self.listen("round", line | {"of": self.config.rounds})
         return arrays
 
-    def _evaluate(self, arrays: Arrays, part: str, done: int) -> dict[str, Any]:
-        """Each client's errors on one of its parts, all clients' together, and how evenly they are spread."""
+    def _chosen_loss(self) -> float:
+        """Over all clients, whoever did not answer with the loss it had last: rounds are compared over the same."""
+        scores = list(self.standing.scores.values())
+        if self.config.best == "worst":
+            return max((loss for loss, _ in scores), default=math.inf)
+        labels = sum(count for _, count in scores)
+        return sum(loss * count for loss, count in scores) / labels if labels else math.inf
+
+    def _evaluate(self, arrays: Arrays, part: str, done: int) -> dict[str, Any] | None:
+        """Each client's errors on one of its parts, all clients' together, how evenly they are spread, and who is
+        missing. None where nobody could score the model."""
         record = RecordDict({
             "arrays": to_record(arrays),
             "config": ConfigRecord({"part": part, "server-round": done, **self.registered.config}),
@@ -150,29 +163,44 @@ class Server:
         client_of = {node: client for client, node in self.registered.node.items()}
         tallies: dict[int, Tally] = {}
         losses: dict[int, float | None] = {}  # None: no labels to score, or no number
-        for reply in send(self.grid, record, client_of, MessageType.EVALUATE, self.config.timeout):
+        replies = send(self.grid, record, client_of, MessageType.EVALUATE, self.config.timeout)
+        missing = dict.fromkeys(client_of.values(), silence(replies, client_of))
+        for reply in replies:
             client = client_of.get(reply.metadata.src_node_id)
+            if client is None:
+                continue
             try:
-                if client is None or reply.has_error():
-                    raise ValueError(reply.error.reason if reply.has_error() else "unknown node")
+                if reply.has_error():
+                    raise ValueError(reply.error.reason)
                 found: Any = reply.content["metrics"]
                 tallies[client] = _tally(found, self.federation.run.window.horizon)
                 loss = float(found["loss"])
                 losses[client] = loss if math.isfinite(loss) else None
+                del missing[client]
             except (KeyError, TypeError, ValueError) as wrong:
-                log.warning("evaluation: client %s left out: %s", client, wrong)
+                missing[client] = str(wrong)
+        unscored = {self.registered.name[client]: why for client, why in sorted(missing.items())}
+        for name, why in unscored.items():
+            log.warning("evaluation: %s left out: %s", name, why)
         clients = {
             self.registered.name[client]: tallies[client].figures() | {"loss": losses[client]}
             for client in sorted(tallies)
         }
         if not tallies:
-            raise InputError("no client could score the model")
+            return None
         every = list(tallies.values())
         together = sum(every[1:], start=every[0])
         scored = [(loss, float(tallies[client].count.sum())) for client, loss in losses.items() if loss is not None]
         labels = sum(count for _, count in scored)
         mean = sum(loss * count for loss, count in scored) / labels if labels else None
-        return {"global": together.summary() | {"loss": mean}, "clients": clients, "fairness": fairness(clients)}
+        if part == "validation":
+            self.standing.scores |= {
+                self.registered.name[client]: [loss, float(tallies[client].count.sum())]
+                for client, loss in sorted(losses.items())
+                if loss is not None
+            }
+        found = {"global": together.summary() | {"loss": mean}, "clients": clients, "fairness": fairness(clients)}
+        return found | ({"missing": unscored} if unscored else {})
 
     def _rate(self, t: int) -> float:
         rate = self.federation.run.training.learning_rate
@@ -202,6 +230,8 @@ class Server:
         """The test part is looked at here, once, with the weights of the best round."""
         at, run = self.standing, self.federation.run
         test = self._evaluate(weights, "test", at.best_round)
+        if test is None:
+            raise InputError("no client could score the model on its test part")
         lines = self.place.rounds()
         validation = next((line["validation"] for line in lines if line["round"] == at.best_round), None)
         partition = self.federation.to_table().get("partition")
@@ -241,12 +271,6 @@ def _shared_model(method: Method) -> str:
     if not method.shares_weights:
         return "none"
     return "beside personal ones" if any(objective.personal for objective in method.objectives) else "trained"
-
-
-def _chosen_loss(validation: dict[str, Any], which: str) -> float:
-    known = [client["loss"] for client in validation["clients"].values() if client["loss"] is not None]
-    loss = validation["global"]["loss"] if which == "mean" else max(known, default=None)
-    return math.inf if loss is None else float(loss)
 
 
 def _tally(metrics: Mapping[str, Any], horizon: int) -> Tally:

@@ -9,7 +9,9 @@ trained model on its own validation data.
 
 import logging
 import math
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -17,22 +19,25 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
+from f2stnet.config import require
 from f2stnet.federated.aggregate import Arrays, Rows, ServerOptimiser, combine, squared_distance
 from f2stnet.federated.methods.afl import AFLConfig, AgnosticWeights
 from f2stnet.federated.methods.ffa import FairWeights, FFAConfig
 from f2stnet.federated.methods.ffa_robust import FFARobustConfig, RobustWeights
 from f2stnet.federated.methods.parts import Exchange, Report, Weighting
 from f2stnet.federated.records import from_record, to_record
-from f2stnet.federated.replies import Answer, sift
+from f2stnet.federated.replies import LARGEST_LOSS, Answer, sift
 
 log = logging.getLogger("f2stnet.federated")
+LOOK_AGAIN = 1.0  # seconds until a grid with too few nodes is looked at again
 
 
 class WeightedStrategy(FedAvg):
     """Any weighting rule over any server optimiser, with a seeded sample of clients and tolerance for bad replies.
 
     `clients` maps node ids to the clients' own numbers, 0 … K − 1, so that a seed means the same clients in every
-    engine; without it, node ids in ascending order are numbered as they are met.
+    engine, and one of them that is gone is asked all the same and named as missing. Without it, node ids in ascending
+    order are numbered as they are met, and those that are there are asked, once `min_available_nodes` are.
     """
 
     def __init__(
@@ -49,10 +54,17 @@ class WeightedStrategy(FedAvg):
         rows: Rows | None = None,
         shares_weights: bool = True,
         trainers: tuple[int, ...] | None = None,
+        names: Mapping[int, str] | None = None,
+        largest_loss: float = LARGEST_LOSS,
         **flower: Any,
     ) -> None:
-        flower.setdefault("min_available_nodes", 1)
+        for key in ("min_available_nodes", "min_train_nodes"):
+            flower.setdefault(key, 1)
+        fraction = flower.get("fraction_train", 1.0)
+        require(0 <= fraction <= 1, f"fraction_train = {fraction}: expected 0 … 1")
         super().__init__(**flower)
+        self.summarise = flower.get("train_metrics_aggr_fn")
+        self.names, self.largest_loss, self.registered = dict(names or {}), largest_loss, clients is not None
         self.weighting, self.optimiser, self.exchanges = weighting, optimiser, dict(exchanges or {})
         self.seed, self.minimum, self.loss_key = seed, minimum, loss_key
         self.clients = dict(clients or {})
@@ -67,7 +79,8 @@ class WeightedStrategy(FedAvg):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         node_of = {client: node for node, client in self._numbered(grid).items()}
-        chosen = sample(sorted(node_of), self.fraction_train, self.seed, server_round, self.trainers)
+        least = self.min_train_nodes
+        chosen = sample(sorted(node_of), self.fraction_train, self.seed, server_round, self.trainers, least)
         self.asked = {node_of[client]: client for client in chosen}
         self.current = from_record(arrays)
         config["server-round"] = server_round
@@ -79,12 +92,14 @@ class WeightedStrategy(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        replies = list(replies)
         answers, refused = sift(
             replies, self.asked, self.current, self.arrayrecord_key, self.weighted_by_key, self.loss_key,
-            self.shares_weights,
+            self.shares_weights, self.weighting.needs_initial_loss, self.largest_loss,
         )  # fmt: skip
         for client, why in refused.items():
-            log.warning("round %d: client %d left out: %s", server_round, client, why)
+            name = self.names.get(client, f"client {client}")
+            log.warning("round %d: %s left out: %s", server_round, name, why)
         self.last = {"participants": [answer.client for answer in answers], "refused": refused, "weights": {}}
         if len(answers) < self.minimum:
             log.warning("round %d skipped: %d usable answers, %d needed", server_round, len(answers), self.minimum)
@@ -103,6 +118,10 @@ class WeightedStrategy(FedAvg):
         for name, exchange in self.exchanges.items():
             sent = {a.client: {k: v for k, v in a.beside.items() if k.startswith(f"{name}.")} for a in answers}
             self.beside |= exchange.combine(t, sent, counts)
+        if self.summarise is not None:
+            used = {answer.client for answer in answers}
+            contents = [one.content for one in replies if self.asked.get(one.metadata.src_node_id) in used]
+            return to_record(new), self.summarise(contents, self.weighted_by_key)
         return to_record(new), MetricRecord(self._means(answers, list(counts.values())))
 
     def _report(self, answer: Answer) -> Report:
@@ -116,48 +135,42 @@ class WeightedStrategy(FedAvg):
             scale=self.scales.get(answer.client, 1.0),
         )
 
-    def _count(self, answer: Answer) -> int:
+    def _count(self, answer: Answer) -> float:
         """n_k: what was registered, where clients registered; otherwise what the reply says."""
-        return self.examples.get(answer.client, int(answer.metrics[self.weighted_by_key]))
+        return self.examples.get(answer.client, answer.metrics[self.weighted_by_key])
 
-    def _means(self, answers: list[Answer], counts: list[int]) -> dict[str, Any]:
+    def _means(self, answers: list[Answer], counts: list[float]) -> dict[str, Any]:
         keys = [key for key in answers[0].metrics if all(key in answer.metrics for answer in answers)]
         means = {key: float(np.average([answer.metrics[key] for answer in answers], weights=counts)) for key in keys}
         return means | {self.weighted_by_key: float(sum(counts))}
 
     def _numbered(self, grid: Grid) -> dict[int, int]:
-        for node in sorted(grid.get_node_ids()):
-            if node not in self.clients:
-                self.clients[node] = len(self.clients)
-        return self.clients
+        if self.registered:
+            return self.clients
+        while len(here := sorted(grid.get_node_ids())) < self.min_available_nodes:
+            log.info("waiting for clients: %d of %d are there", len(here), self.min_available_nodes)
+            time.sleep(LOOK_AGAIN)
+        for node in here:
+            self.clients.setdefault(node, len(self.clients))
+        return {node: self.clients[node] for node in here}
 
 
 class FFA(WeightedStrategy):
     """Fairness-aware Federated Aggregation. Keys as of method `ffa`; others as of Flower's FedAvg."""
 
-    def __init__(
-        self,
-        initial: float = 0.03,
-        maximum: float = 0.2,
-        slope: float = 0.005,
-        schedule: str = "reverse-annealing",
-        rounds: int = 50,
-        epsilon: float = 1e-8,
-        optimiser: ServerOptimiser | None = None,
-        **others: Any,
-    ) -> None:
-        super().__init__(
-            FairWeights(FFAConfig(schedule, initial, maximum, slope, rounds, epsilon)), optimiser, **others
-        )
+    def __init__(self, optimiser: ServerOptimiser | None = None, **keys: Any) -> None:
+        config = FFAConfig(**_taken(keys, FFAConfig))
+        super().__init__(FairWeights(config), optimiser, **keys)
 
 
 class FFARobust(WeightedStrategy):
-    """FFA with remembered losses and a bound on every weight. Keys as of method `ffa-robust`."""
+    """FFA with remembered losses and a bound on every weight. Keys as of method `ffa-robust`, others as of FedAvg."""
 
     def __init__(
-        self, config: FFARobustConfig | None = None, optimiser: ServerOptimiser | None = None, **others: Any
+        self, config: FFARobustConfig | None = None, optimiser: ServerOptimiser | None = None, **keys: Any
     ) -> None:
-        super().__init__(RobustWeights(config or FFARobustConfig()), optimiser, **others)
+        given = _taken(keys, FFARobustConfig)
+        super().__init__(RobustWeights(config or FFARobustConfig(**given)), optimiser, **keys)
 
 
 class AFL(WeightedStrategy):
@@ -168,10 +181,20 @@ class AFL(WeightedStrategy):
 
 
 def sample(
-    clients: list[int], fraction: float, seed: int, server_round: int, trainers: tuple[int, ...] | None = None
+    clients: list[int],
+    fraction: float,
+    seed: int,
+    server_round: int,
+    trainers: tuple[int, ...] | None = None,
+    least: int = 1,
 ) -> list[int]:
-    """Who trains in a round: a function of (seed, round) alone."""
-    pool = [client for client in clients if trainers is None or client in trainers]
-    count = max(1, math.floor(fraction * len(pool) + 0.5)) if pool else 0
+    """Who trains in a round: a function of (seed, round) alone. At least so many, but nobody of no fraction."""
+    pool = [client for client in clients if trainers is None or client in trainers] if fraction > 0 else []
+    count = min(len(pool), max(least, math.floor(fraction * len(pool) + 0.5)))
     random = np.random.default_rng(np.random.SeedSequence([seed, server_round, 0x5A3F]))
     return sorted(random.choice(pool, size=count, replace=False).tolist()) if pool else []
+
+
+def _taken(keys: dict[str, Any], config: type) -> dict[str, Any]:
+    """What belongs to a config, taken out of `keys`."""
+    return {field.name: keys.pop(field.name) for field in fields(config) if field.name in keys}

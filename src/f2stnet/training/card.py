@@ -8,7 +8,7 @@ import numpy as np
 from f2stnet.graph import Graph
 from f2stnet.series import GraphSeries
 
-KEPT = ("step", "channels", "targets", "known", "name", "title", "unit", "zone", "service_hours", "missing")
+KEPT = ("step", "channels", "targets", "known", "name", "title", "unit", "zone", "utc", "service_hours", "missing")
 
 
 def to_card(series: GraphSeries) -> dict[str, Any]:

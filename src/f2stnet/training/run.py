@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from f2stnet.calendar import DAY
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Origins
 from f2stnet.data.windows import Task, Windows, season
 from f2stnet.errors import InputError
+from f2stnet.graph import Graph
 from f2stnet.models import make_model
 from f2stnet.series import GraphSeries
 from f2stnet.training.evaluate import evaluate, predict
@@ -103,17 +105,87 @@ class Run:
     def evaluate(self, series: GraphSeries, origins: Origins) -> Tally:
         return evaluate(self.model, self.windows(series), origins)
 
+    def aligned(self, series: GraphSeries) -> GraphSeries:
+        """The series with its sensors in this run's order, and its graph with them."""
+        like = self.template
+        self._refuse_other_sensors(series)
+        if series.nodes != like.nodes:
+            place = {name: i for i, name in enumerate(series.nodes)}
+            series = series.select([place[name] for name in like.nodes])
+        if series.graph.digest != like.graph.digest and _same_but_rounding(series.graph, like.graph):
+            series = replace(series, graph=like.graph)
+        return series
+
     def refuse_other(self, series: GraphSeries) -> None:
         """Only data of the same shape and meaning can go through this model."""
         like = self.template
+        self._refuse_other_sensors(series)
         if series.nodes != like.nodes:
-            strange = sorted(set(series.nodes) - set(like.nodes))
-            gone = sorted(set(like.nodes) - set(series.nodes))
-            what = f"sensor {strange[0]!r} is new" if strange else f"sensor {gone[0]!r} is gone" if gone else "order"
-            raise InputError(f"series {series.name!r}: other sensors than run {self.folder} was trained on ({what})")
+            raise InputError(
+                f"series {series.name!r}: its sensors stand in another order than those of run {self.folder}; "
+                "run.aligned(series) puts them in the run's"
+            )
         if series.graph.digest != like.graph.digest:
             raise InputError(f"series {series.name!r}: another graph than run {self.folder} was trained on")
         for key in ("channels", "targets", "known", "step"):
             found, wanted = getattr(series, key), getattr(like, key)
             if found != wanted:
                 raise InputError(f"series {series.name!r}: {key} {found}, run {self.folder} was trained on {wanted}")
+        if other_clock(series, like):
+            raise InputError(
+                f"series {series.name!r}: its clock is {show_clock(series)}, run {self.folder} was trained on "
+                f"{show_clock(like)}; {_settle_clock(series, like)}"
+            )
+        if series.service_hours != like.service_hours:
+            raise InputError(
+                f"series {series.name!r}: its service hours are {_show_hours(series)}, run {self.folder} was trained "
+                f"with {_show_hours(like)}; the key service_hours gives them"
+            )
+
+    def _refuse_other_sensors(self, series: GraphSeries) -> None:
+        strange = sorted(set(series.nodes) - set(self.template.nodes))
+        gone = sorted(set(self.template.nodes) - set(series.nodes))
+        if strange or gone:
+            what = f"sensor {strange[0]!r} is new" if strange else f"sensor {gone[0]!r} is gone"
+            raise InputError(f"series {series.name!r}: other sensors than run {self.folder} was trained on ({what})")
+
+
+def other_clock(series: GraphSeries, like: GraphSeries) -> bool:
+    """Whether the same hour has other names in the two. A day has one name, and what nobody said cannot differ."""
+    if like.step >= DAY:
+        return False
+    if series.zone is None and like.zone is None:
+        return None not in (series.utc, like.utc) and series.utc != like.utc
+    return series.zone != like.zone
+
+
+def show_clock(series: GraphSeries) -> str:
+    if series.zone is not None:
+        return series.zone
+    told = {True: "UTC (stamps with offsets, no zone given)", False: "a local one (stamps without offsets, no zone)"}
+    return told.get(series.utc, "one without a zone")  # type: ignore[arg-type]
+
+
+def _settle_clock(series: GraphSeries, like: GraphSeries) -> str:
+    if like.zone is not None:
+        return f"give zone = {like.zone!r}"
+    return (
+        "train with a zone, as Europe/Berlin" if series.zone is None else "train with that zone, or leave it out here"
+    )
+
+
+def _show_hours(series: GraphSeries) -> str:
+    if series.service_hours is None:
+        return "not given"
+    return "–".join(f"{seconds // 3600:02d}:{seconds % 3600 // 60:02d}" for seconds in series.service_hours)
+
+
+def _same_but_rounding(graph: Graph, like: Graph) -> bool:
+    """Weights that come from distances depend on the order of the sensors in their last digits."""
+    one, other = graph.adjacency, like.adjacency
+    return (
+        graph.nodes == like.nodes
+        and np.array_equal(one.indptr, other.indptr)
+        and np.array_equal(one.indices, other.indices)
+        and np.allclose(one.data, other.data, rtol=1e-9, atol=0)
+    )

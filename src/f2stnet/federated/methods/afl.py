@@ -49,7 +49,7 @@ class AgnosticWeights:
         known = sorted(self.mixture)
         total = sum(self.mixture.values())
         mixture = np.array([self.mixture[client] / total for client in known])
-        loss = {report.client: report.initial_loss or 0.0 for report in reports}
+        loss = {report.client: report.initial_loss or 0.0 for report in reports}  # a reply without one was left out
         mixture = onto_simplex(mixture + self.config.step * np.array([loss.get(client, 0.0) for client in known]))
         self.mixture = dict(zip(known, mixture.tolist(), strict=True))
         here = np.array([self.mixture[report.client] for report in reports])

@@ -90,7 +90,7 @@ def _known(*places: Arrays) -> Arrays | None:
 class GeneratorMean:
     """The server's half: the mean of the clients' generators, weighted by their windows."""
 
-    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, int]) -> Arrays:
+    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, float]) -> Arrays:
         total = sum(examples[client] for client in replies)
         own = {client: {name: reply[name] for name in ARRAYS} for client, reply in replies.items()}
         shares = [(client, examples[client] / total, arrays) for client, arrays in own.items()]

@@ -105,7 +105,7 @@ class Clustered:
     def __init__(self, clusters: int) -> None:
         self.clusters = clusters
 
-    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, int]) -> Arrays:
+    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, float]) -> Arrays:
         fitting = prototypes_of(replies, "fggp.mean", "fggp.there", examples)
         if fitting is None:
             return {}

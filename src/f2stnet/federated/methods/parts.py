@@ -77,7 +77,7 @@ class Report:
     """What the server knows of one participant of a round beside its arrays."""
 
     client: int
-    examples: int  # n_k, as registered
+    examples: float  # n_k, as registered
     loss: float  # of its trained model on its validation part, in training deviations
     initial_loss: float | None = None  # of the model it was sent, on its training part
     moved: float | None = None  # ‖Θ_k − Θ‖²
@@ -106,7 +106,7 @@ class Weighting(Protocol):
 class Exchange(Protocol):
     """The server's half of what is sent beside the weights."""
 
-    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, int]) -> Arrays:
+    def combine(self, t: int, replies: Mapping[int, Arrays], examples: Mapping[int, float]) -> Arrays:
         """What every client receives with the next round."""
         ...
 

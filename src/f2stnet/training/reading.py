@@ -1,0 +1,110 @@
+"""Other data for a run, read as the run's own was.
+
+What its own data meant (clock, codes for 'missing', channels) is in the run's template, how its table was laid out in
+its config. Both are defaults: what is given goes before them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from f2stnet.calendar import DAY, parse_step, show_step
+from f2stnet.config import build
+from f2stnet.data import read_recent, resolve
+from f2stnet.data.cells import CellsConfig
+from f2stnet.data.table import TableConfig
+from f2stnet.data.tabular import is_table, open_table
+from f2stnet.errors import InputError
+from f2stnet.files import read_toml
+from f2stnet.series import GraphSeries
+from f2stnet.training.run import Run
+
+LAYOUT = tuple(field.name for field in fields(CellsConfig))
+
+
+def read_like(run: Run, spec: str, given: Mapping[str, Any]) -> GraphSeries:
+    """Any data of the run's sensors, in the run's order. A table that comes without a graph has the run's."""
+    like, keys = run.template, dict(run.config.data)
+    if _is_own(str(keys.pop("source", "")), spec):
+        return run.aligned(resolve(spec, {**keys, **given}).load())
+    path = resolve(spec, {}).path
+    if path is None or not is_table(path):
+        return _agreeing(run, resolve(spec, given).load(), spec, given)
+    keys = {key: getattr(like, key) for key in ("channels", "targets", "known", "missing", "zone")}
+    series = run.aligned(resolve(spec, _settled(keys | _layout(run), given)).load())
+    meant = {key: getattr(like, key) for key in ("unit", "holidays", "service_hours") if key not in given}
+    if "graph" not in given:
+        meant["graph"] = like.graph
+    return replace(series, **meant)
+
+
+def read_recent_like(run: Run, path: Path, given: Mapping[str, Any]) -> GraphSeries:
+    """Recent readings for a forecast. Only how the file is laid out may differ from the run's own data."""
+    like, step = run.template, show_step(run.template.step)
+    for key in given:
+        if key not in LAYOUT and key in {field.name for field in fields(TableConfig)}:
+            raise InputError(f"data.{key}: a forecast takes it from the run; here can be set {', '.join(LAYOUT)}")
+    if given.get("zone", like.zone) != like.zone and like.step < DAY:  # days are dates; a zone may tell which
+        raise InputError(f"data.zone = {given['zone']!r}: run {run.folder} was trained with zone {like.zone!r}")
+    if parse_step(str(given.get("step", step))) != like.step:
+        raise InputError(f"data.step = {given['step']!r}: run {run.folder} was trained on steps of {step}")
+    keys = _settled(_layout(run), given)
+    if "channels" in keys and "channels" not in given:  # one that is not in the file counts as missing
+        named, columns = keys["channels"], open_table(path).columns
+        named = [named] if isinstance(named, str) else named
+        keys["channels"] = [name for name in named if name in columns] or named
+    config = build(CellsConfig(step=step), keys | {"step": step}, "data")
+    return replace(read_recent(path, like, config), name=path.name)
+
+
+def _is_own(source: str, spec: str) -> bool:
+    path = Path(spec).expanduser()
+    return bool(source) and (source == spec or (path.exists() and str(path.resolve()) == source))
+
+
+def _layout(run: Run) -> dict[str, Any]:
+    """The keys that told how the run's own table is laid out; none where it was no table."""
+    keys = dict(run.config.data)
+    source = Path(str(keys.pop("source", "")))
+    described = source / "dataset.toml" if source.is_dir() else source
+    if described.suffix == ".toml" and described.is_file():
+        keys = read_toml(described) | keys
+        source = Path(str(keys.get("values", "")))
+    if not is_table(source):
+        return {}
+    return {key: keys[key] for key in LAYOUT if key in keys and key != "start"}  # another file starts elsewhere
+
+
+def _settled(remembered: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """`given` over `remembered`, without what was remembered and contradicts it."""
+    ruled_out = {"start": ("time", "time_format", "time_unit"), "sensor": ("layout",)}
+    against = [key for one, others in ruled_out.items() if one in given for key in others]
+    if given.get("layout") == "wide":
+        against.append("sensor")
+    return {key: value for key, value in remembered.items() if key not in against} | dict(given)
+
+
+def _agreeing(run: Run, series: GraphSeries, spec: str, given: Mapping[str, Any]) -> GraphSeries:
+    """A set that brings its own keys must mean by its numbers what the run's data meant, unless told to differ."""
+    like = run.template
+    pairs = {"missing": (set(series.missing), set(like.missing)), "unit": (series.unit, like.unit)}
+    for key, (found, wanted) in pairs.items():
+        unsaid = key == "unit" and not (found and wanted)
+        if found != wanted and not unsaid and key not in given:
+            raise InputError(
+                f"{spec}: {key} is {_plain(series, key)}, run {run.folder} was trained with {_plain(like, key)}; "
+                f"--set data.{key}=… settles it"
+            )
+    series = run.aligned(series)
+    if like.holidays and not series.holidays and "holidays" not in given:
+        told = (
+            f"it names no holidays, the run was trained with {len(like.holidays)}: every day counts as an ordinary one"
+        )
+        series = replace(series, notes=(*series.notes, told))
+    return series
+
+
+def _plain(series: GraphSeries, key: str) -> str:
+    value = getattr(series, key)
+    return repr(value) if isinstance(value, str) else "[" + ", ".join(f"{code:g}" for code in value) + "]"

@@ -1,0 +1,86 @@
+"""Clients whose scores do not come: who is missing is named, and rounds are compared over the same clients."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Message
+
+from f2stnet.errors import InputError
+from f2stnet.federated import simulation
+from f2stnet.federated.engines.in_process import InProcessGrid
+from f2stnet.federated.folder import FederationFolder
+from f2stnet.federated.settings import configure_federation
+from small import waves
+
+
+@pytest.fixture
+def federate_losing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[int, int], bool]], tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """A federation of three clients and four rounds; `lost` says of a round (0: the
+    test) and a client whether its score is lost."""
+
+    def run(lost: Callable[[int, int], bool], **settings: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        class Losing(InProcessGrid):
+            def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
+                messages = list(messages)
+                part = messages[0].content["config"].get("part")
+                replies = list(super().send_and_receive(messages, timeout=timeout))
+                client_of = {node: place for place, node in enumerate(sorted(self.get_node_ids()))}
+                kept = []
+                for reply in replies:
+                    asked = reply.metadata.message_type == "evaluate"
+                    number = 0 if part == "test" else self.rounds
+                    if asked and lost(number, client_of[reply.metadata.src_node_id]):
+                        continue
+                    kept.append(reply)
+                self.rounds += any(reply.metadata.message_type == "train" for reply in replies)
+                return kept
+
+            rounds = 0
+
+        monkeypatch.setattr(simulation, "InProcessGrid", Losing)
+        sections = {"model": {"width": 8}, "partition": {"kind": "regime", "clients": 3}}
+        federation = configure_federation("fedavg", "stid", 0, {}, sections | {"federation": {"rounds": 4} | settings})
+        folder = tmp_path / f"run {len(list(tmp_path.iterdir()))}"
+        metrics = simulation.federate(waves(), federation, folder)
+        return metrics, FederationFolder(folder).rounds()
+
+    return run
+
+
+def test_a_round_does_not_win_because_the_worst_client_was_not_asked(federate_losing: Any) -> None:
+    _, whole = federate_losing(lambda number, client: False)
+    losses = whole[-1]["validation"]["clients"]
+    worst = max(range(3), key=lambda client: losses[f"client {client}"]["loss"])
+    _, lines = federate_losing(lambda number, client: number == 3 and client == worst)
+    assert list(lines[2]["validation"]["missing"]) == [f"client {worst}"]
+    assert lines[2]["validation"]["global"]["loss"] < lines[3]["validation"]["global"]["loss"]  # over two, over three
+    assert whole[3]["best_round"] == 4
+    assert lines[3]["best_round"] == 4
+    assert lines[3]["validation"] == whole[3]["validation"]
+
+
+def test_who_is_missing_from_the_test_part_is_named(federate_losing: Any) -> None:
+    metrics, _ = federate_losing(lambda number, client: number == 0 and client == 1)
+    assert metrics["missing"] == {"client 1": "no answer in time"}
+    assert list(metrics["clients"]) == ["client 0", "client 2"]
+    whole, _ = federate_losing(lambda number, client: False)
+    assert "missing" not in whole
+
+
+def test_a_round_that_nobody_could_score_is_skipped(federate_losing: Any) -> None:
+    metrics, lines = federate_losing(lambda number, client: number == 2)
+    assert [line["skipped"] for line in lines] == [False, True, False, False]
+    assert "validation" not in lines[1]
+    assert metrics["ended"] == "all rounds done"
+    metrics, lines = federate_losing(lambda number, client: number in (2, 3), skips=2)
+    assert metrics["ended"] == "2 rounds in a row had too few usable answers"
+    assert metrics["best_round"] == 1
+
+
+def test_a_test_part_that_nobody_could_score_is_an_error(federate_losing: Any) -> None:
+    with pytest.raises(InputError, match="no client could score the model on its test part"):
+        federate_losing(lambda number, client: number == 0)

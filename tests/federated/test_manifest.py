@@ -25,13 +25,14 @@ def test_a_manifest_survives_json_and_holds_no_values() -> None:
         (lambda s: replace(s, step=1800), "step is 1800"),
         (lambda s: replace(s, unit="buses"), "unit is 'buses'"),
         (lambda s: replace(s, channels=("x",), targets=("x",)), r"channels is \('x',\)"),
+        (lambda s: replace(s, utc=True), "its clock is UTC .stamps with offsets, no zone given., the federation"),
         (lambda s: s.select([1, 0, 2, 3]), "another order"),
         (lambda s: waves(graph=chain(5), nodes=5), "sensor 's4' is not in"),
         (lambda s: replace(s, graph=replace(s.graph, adjacency=s.graph.adjacency * 2)), "its graph has hash"),
     ],
 )
 def test_a_misfit_is_refused_by_name(other, why: str) -> None:
-    series = waves()
+    series = waves(utc=False)
     with pytest.raises(InputError, match=why):
         on_manifest(other(series), series)
 

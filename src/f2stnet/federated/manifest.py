@@ -15,6 +15,7 @@ from f2stnet.errors import InputError
 from f2stnet.graph import from_edges
 from f2stnet.series import GraphSeries
 from f2stnet.training.card import from_card, to_card
+from f2stnet.training.run import other_clock, show_clock
 
 AGREED = ("step", "channels", "targets", "known", "unit", "zone", "service_hours", "missing")
 
@@ -51,6 +52,9 @@ def refuse_misfit(series: GraphSeries, like: GraphSeries) -> None:
         found, wanted = getattr(series, key), getattr(like, key)
         if found != wanted:
             raise InputError(f"data {series.name!r}: {key} is {found!r}, the federation's manifest says {wanted!r}")
+    if other_clock(series, like):
+        mine, theirs = show_clock(series), show_clock(like)
+        raise InputError(f"data {series.name!r}: its clock is {mine}, the federation's manifest says {theirs}")
     known = {name: place for place, name in enumerate(like.nodes)}
     for name in series.nodes:
         if name not in known:

@@ -10,6 +10,7 @@ from f2stnet.errors import InputError
 from f2stnet.federated import AFL, FFA, FFARobust
 from f2stnet.federated.aggregate import MomentOptimiser, OptimiserConfig, combine
 from f2stnet.federated.engines.in_process import InProcessGrid
+from f2stnet.federated.methods.ffa_robust import FFARobustConfig
 from f2stnet.federated.strategy import sample
 
 LOSSES = (1.0, 3.0)
@@ -129,6 +130,8 @@ def test_flowers_own_keys_are_heeded() -> None:
 
 def test_keys_of_a_method_are_keys_of_its_strategy() -> None:
     assert FFARobust(bound=2.0).weighting.config.bound == 2.0  # type: ignore[attr-defined]
+    both = FFARobust(FFARobustConfig(reach=1.5), bound=2.0).weighting.config  # type: ignore[attr-defined]
+    assert (both.reach, both.bound) == (1.5, 2.0)
     assert FFA(scale_free=True, maximum=0.5).weighting.config.scale_free  # type: ignore[attr-defined]
 
 

@@ -165,9 +165,9 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
         return
     at = found["machine"]
     versions = ", ".join(f"{name} {at[name]}" for name in ("python", "torch", "triton", "threads") if name in at)
-    console.out.print(f"{at['hardware']}, {versions}", soft_wrap=True, markup=False)
+    console.out.print(f"{at['hardware']}, {versions}", soft_wrap=True)
     for shown in tables_of(found):
-        console.out.print(shown.title, soft_wrap=True, markup=False)
+        console.out.print(shown.title, soft_wrap=True)
         table = Table()
         for place, heading in enumerate(shown.headings):
             table.add_column(heading, justify="right" if place else "left")
@@ -177,7 +177,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
         if shown.note:
             console.out.print(shown.note, soft_wrap=True)
     for name, why in found.get("absent", {}).items():
-        console.out.print(f"not measured: {name}: {why}", soft_wrap=True, markup=False)
+        console.out.print(f"not measured: {name}: {why}", soft_wrap=True)
 
 
 def _names(given: str | None) -> list[str] | None:

@@ -53,18 +53,17 @@ def init(
         f"data: {found.sensors:,} sensors, {found.steps:,} steps of {found.step} from {found.first} to {found.last}, "
         f"channels: {', '.join(found.channels)}",
         soft_wrap=True,
-        markup=False,
     )
     for kind, lines in (("note", found.notes), ("look at", found.remarks), ("problem", found.problems)):
         for line in lines:
             if found.edges or "graph" not in line:  # without a graph of one's own, the coordinator's is used
-                say.print(f"{kind}: {line}", soft_wrap=True, markup=False)
-    say.print(f"config: {client.toml}", soft_wrap=True, markup=False)
-    say.print(f"Send this public key to the coordinator: {client.public_key}", soft_wrap=True, markup=False)
-    say.print(f"Keep this private key here, show it to nobody: {client.key}", soft_wrap=True, markup=False)
+                say.print(f"{kind}: {line}", soft_wrap=True)
+    say.print(f"config: {client.toml}", soft_wrap=True)
+    say.print(f"Send this public key to the coordinator: {client.public_key}", soft_wrap=True)
+    say.print(f"Keep this private key here, show it to nobody: {client.key}", soft_wrap=True)
     if ca is None:
-        say.print(f"Put the coordinator's ca.crt here: {client.ca}", soft_wrap=True, markup=False)
-    say.print(f"Then: f2stnet client start {out}", soft_wrap=True, markup=False)
+        say.print(f"Put the coordinator's ca.crt here: {client.ca}", soft_wrap=True)
+    say.print(f"Then: f2stnet client start {out}", soft_wrap=True)
 
 
 @app.command("start")
@@ -77,6 +76,6 @@ def start(
     """
 
     def say(line: str) -> None:
-        console.err.print(line, soft_wrap=True, markup=False)
+        console.err.print(line, soft_wrap=True)
 
     raise typer.Exit(start_client(Client.read(folder), say))

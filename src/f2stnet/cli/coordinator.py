@@ -65,4 +65,4 @@ def start(
 
 
 def _say(line: str) -> None:
-    console.out.print(line, soft_wrap=True, markup=False)
+    console.out.print(line, soft_wrap=True)

@@ -161,7 +161,7 @@ def _print(found: Findings) -> None:
     console.out.print(channels)
     for kind, lines in (("note", found.notes), ("look at", found.remarks), ("problem", found.problems)):
         for line in lines:
-            console.out.print(f"{kind}: {line}", soft_wrap=True, markup=False)
+            console.out.print(f"{kind}: {line}", soft_wrap=True)
     console.out.print("Training would refuse this data." if found.problems else "Ready to train on.")
 
 

@@ -160,9 +160,8 @@ def _gap(metrics: dict[str, Any], references: dict[Path, dict[str, Any]]) -> dic
 
 def _show(metrics: dict[str, Any], unit: str) -> None:
     absent = metrics.get("missing", {})
-    there = (
-        f"{len(metrics['clients'])} of {len(metrics['clients']) + len(absent)}" if absent else len(metrics["clients"])
-    )
+    count = len(metrics["clients"])
+    there = f"{count} of {count + len(absent)}" if absent else str(count)
     title = f"{metrics['method']} on {metrics['data']}, test part of {there} clients"
     console.print_errors({"all clients together": metrics["global"]} | metrics["clients"], title, unit)
     table = Table(show_header=False)

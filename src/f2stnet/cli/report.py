@@ -29,10 +29,10 @@ def report(
         raise InputError(f"{results}: no such folder of records; `f2stnet reproduce` makes them")
     written = render(results, out, [find_suite(name) for name in suite] if suite else None)
     for line in written.refused:
-        console.err.print(f"left out: {line}", soft_wrap=True, markup=False)
+        console.err.print(f"left out: {line}", soft_wrap=True)
     console.out.print(f"{written.records} records, {written.tables} tables, {written.figures} figures", soft_wrap=True)
     console.out.print(f"{written.results}\n{written.page}", soft_wrap=True)
     if written.no_png:
-        console.err.print(written.no_png, soft_wrap=True, markup=False)
+        console.err.print(written.no_png, soft_wrap=True)
     if written.refused:
         raise typer.Exit(1)

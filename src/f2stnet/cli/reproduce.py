@@ -51,10 +51,10 @@ def reproduce(
         store = Store(results)
         made = plan(suite, store, data, chosen, jobs, device, work)
         for line in made.refused if suite is suites[0] else ():
-            console.err.print(f"left out: {line}", soft_wrap=True, markup=False)
+            console.err.print(f"left out: {line}", soft_wrap=True)
         for title, sets in (("not on this machine", made.missing), ("cannot be used", made.unusable)):
             for data_set, why in sets.items():
-                console.err.print(f"{suite.name}: {data_set}: {title} ({why})", soft_wrap=True, markup=False)
+                console.err.print(f"{suite.name}: {data_set}: {title} ({why})", soft_wrap=True)
         parallel = f", {jobs} at a time" if jobs > 1 else ""
         if not (made.done or made.todo or made.missing or made.unusable or made.refused) and len(suites) == 1:
             raise InputError(f"suite {suite.name!r}: no run is left with these --data and --seeds")
@@ -64,10 +64,10 @@ def reproduce(
         if dry_run:
             for one in made.todo:
                 how = "" if one.known else " (a guess)"
-                console.out.print(f"  {one.job.run.label}: {spell(one.seconds)}{how}", soft_wrap=True, markup=False)
+                console.out.print(f"  {one.job.run.label}: {spell(one.seconds)}{how}", soft_wrap=True)
             continue
         left = None if limit is None else limit - (time.monotonic() - began)
-        ended = execute(made, jobs, left, lambda line: console.err.print(line, soft_wrap=True, markup=False))
+        ended = execute(made, jobs, left, lambda line: console.err.print(line, soft_wrap=True))
         if ended.left and not ended.full and not ended.interrupted:
             console.out.print(f"{suite.name}: {ended.left} left for another call: they do not fit the budget")
         if ended.failed:
@@ -77,8 +77,8 @@ def reproduce(
         if ended.full:
             console.err.print(
                 f"error: the disk is full ({ended.full}); all records are kept: make room and call again",
-                soft_wrap=True, markup=False,
-            )  # fmt: skip
+                soft_wrap=True,
+            )
             raise typer.Exit(1)
         if ended.interrupted:
             console.err.print("stopped; the same call goes on from here", soft_wrap=True)

@@ -81,4 +81,4 @@ class _Warnings(logging.Handler):
         super().__init__(logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
-        console.err.print(record.getMessage(), soft_wrap=True, markup=False)
+        console.err.print(record.getMessage(), soft_wrap=True)

@@ -91,14 +91,13 @@ def season(slots_per_day: int, horizon: int) -> int:
     return unit * -(-horizon // unit)
 
 
-def clock_shifts(slots: Int[np.ndarray, "L"], slots_per_day: int, back: int, days: int) -> Int[np.ndarray, "K M"]:
+def clock_shift(
+    slot: Int[np.ndarray, "..."], before: Int[np.ndarray, "..."], slots_per_day: int
+) -> Int[np.ndarray, "..."]:
     """What to add to a step that lies whole days before another, so that it shows the same time on the wall: an hour
-    or so where the clock was changed between them, else 0. For the last K = L − M·`back` of these steps, `back` steps
-    to the day before, the oldest day first."""
-    here = slots[days * back :]
-    before = np.stack([slots[day * back : day * back + len(here)] for day in range(days)], axis=1)
+    or so where the clock was changed between them, else 0. From the slots of both."""
     half = slots_per_day // 2
-    return (here[:, None] - before + half) % slots_per_day - half
+    return (slot - before + half) % slots_per_day - half
 
 
 class Windows:
@@ -220,8 +219,10 @@ class Windows:
         back = season(self.slots_per_day, self.horizon)
         if self.slots_per_day == 1:
             return None
-        clock = series.calendar_at(np.arange(-self.days * back, self.length + self.horizon))
-        shifts = clock_shifts(clock.slot, self.slots_per_day, back, self.days)
+        slots = series.calendar_at(np.arange(-self.days * back, self.length + self.horizon)).slot
+        here = slots[self.days * back :]
+        before = np.stack([slots[day * back :][: len(here)] for day in range(self.days)], axis=1)  # the oldest first
+        shifts = clock_shift(here[:, None], before, self.slots_per_day)
         return torch.from_numpy(shifts.astype(np.int16)).to(self.device) if shifts.any() else None
 
     def _known(self, ahead: Int[Tensor, "B H"]) -> tuple[Float[Tensor, "B H N K"], Float[Tensor, "B H N K"]]:

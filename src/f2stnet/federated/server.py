@@ -119,10 +119,11 @@ class Server:
         replies = list(self.grid.send_and_receive(messages, timeout=self.config.timeout))
         new, metrics = self.strategy.aggregate_train(number, replies)
         at.round, at.refused = number, at.refused + len(self.strategy.last["refused"])
-        validation = None if new is None else self._evaluate(from_record(new), "validation", number)
-        skipped = new is None or validation is None  # a model that nobody could score is no model to go on from
+        proposed = None if new is None else from_record(new)
+        validation = None if proposed is None else self._evaluate(proposed, "validation", number)
+        skipped = proposed is None or validation is None  # a model that nobody could score is none to go on from
         at.skipped = at.skipped + 1 if skipped else 0
-        arrays = arrays if new is None or skipped else from_record(new)
+        arrays = arrays if proposed is None or skipped else proposed
         line: dict[str, Any] = {"round": number, "rate": rate, "skipped": skipped}
         line |= {key: value for key, value in self.strategy.last.items() if key not in ("weights", "refused")}
         line["weights"] = {str(client): weight for client, weight in self.strategy.last["weights"].items()}

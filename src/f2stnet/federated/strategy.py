@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -169,8 +169,8 @@ class FFARobust(WeightedStrategy):
     def __init__(
         self, config: FFARobustConfig | None = None, optimiser: ServerOptimiser | None = None, **keys: Any
     ) -> None:
-        given = _taken(keys, FFARobustConfig)
-        super().__init__(RobustWeights(config or FFARobustConfig(**given)), optimiser, **keys)
+        config = replace(config or FFARobustConfig(), **_taken(keys, FFARobustConfig))
+        super().__init__(RobustWeights(config), optimiser, **keys)
 
 
 class AFL(WeightedStrategy):

@@ -22,7 +22,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from f2stnet.calendar import calendar, nearest_kinds
-from f2stnet.data.windows import Earlier, Inputs, Windows, clock_shifts, season
+from f2stnet.data.windows import Earlier, Inputs, Windows, clock_shift, season
 from f2stnet.errors import InputError
 from f2stnet.files import existing, write_bytes
 from f2stnet.series import observe
@@ -74,8 +74,8 @@ class Stream:
         self._scaling = Windows(like, run.scaler, self.steps, self.horizon, run.device)
         shape = (len(like.nodes), len(like.channels))
         self.days, self.season = run.config.window.days, season(like.slots_per_day, self.horizon)
-        changes = like.zone is not None and like.slots_per_day > 1
-        hours = -(-2 * 3600 // like.step) if changes else 0  # as much later or earlier a clock may show
+        self._changes = like.zone is not None and like.slots_per_day > 1  # of the clock, now and then
+        hours = -(-2 * 3600 // like.step) if self._changes else 0  # as much later or earlier it may show
         kept = max(self.steps, self.days * self.season + hours if self.days else 0)
         self._values = Ring(kept, shape, torch.float32, run.device)
         self._observed = Ring(kept, shape, torch.bool, run.device)
@@ -226,15 +226,20 @@ class Stream:
         """As Windows looks it up: what was never pushed was never observed."""
         like = self.run.template
         back = np.arange(-self.days, 0) * self.season
-        rows = back[:, None] + np.arange(self.horizon)  # from the end
-        if like.zone is not None and like.slots_per_day > 1:
-            assert self.next is not None
-            steps = np.arange(-self.days * self.season, self.horizon) * np.timedelta64(like.step, "s")
-            slots = calendar(self.next + steps, like.step, like.zone, like.holidays).slot
-            rows = rows + clock_shifts(slots, like.slots_per_day, self.season, self.days).T
+        ahead = np.arange(self.horizon)
+        rows = back[:, None] + ahead  # from the end
+        if self._changes:
+            slot, before = self._slots(ahead), self._slots(rows.ravel()).reshape(rows.shape)
+            rows = rows + clock_shift(slot, before, like.slots_per_day)
         there = torch.from_numpy((rows >= -self._values.length) & (rows < 0)).to(self.run.device)[..., None, None]
         values, observed = self._scaled(torch.from_numpy(rows.clip(-self._values.length, -1)).to(self.run.device))
         return Earlier((values * there)[None], (observed * there)[None])
+
+    def _slots(self, steps: np.ndarray) -> np.ndarray:
+        """Of steps that are counted from the one to come."""
+        assert self.next is not None
+        like = self.run.template
+        return calendar(self.next + steps * np.timedelta64(like.step, "s"), like.step, like.zone).slot
 
     def _known(self, known: np.ndarray | None) -> tuple[Tensor, Tensor]:
         like, places = self.run.template, self._scaling.known

@@ -85,6 +85,8 @@ def number(value: float | None) -> str:
     if value is None or not np.isfinite(value):
         return "–"
     size = abs(value)
+    if size >= 1e9:  # a relative error where labels are all but zero
+        return f"{value:.1e}"
     return f"{value:,.0f}" if size >= 10_000 else f"{value:,.2f}" if size >= 1 else f"{value:.3g}"
 
 

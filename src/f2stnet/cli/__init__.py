@@ -1,45 +1,86 @@
-"""The command line: one file a command, no logic of its own."""
+"""The command line: one file a command, no logic of its own.
+
+A command's module is imported when the command is called: with torch it takes seconds, and neither help nor a typing
+error needs it.
+"""
 
 import sys
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from f2stnet.cli import (
-    bench,
-    client,
-    coordinator,
-    data,
-    demo,
-    evaluate,
-    federate,
-    forecast,
-    listing,
-    report,
-    reproduce,
-    train,
-)
+from f2stnet import __version__
+from f2stnet.cli.groups import Group, Resolved
 from f2stnet.errors import InputError
+
+# What each one is for: the first paragraph of its docstring.
+COMMANDS = {
+    "train": "Train a model and score it.",
+    "evaluate": "Score a run again, on its own data or on other data of the same sensors.",
+    "forecast": "Forecast the steps after the last observation.",
+    "federate": "Train one model with several holders of data, none of whom hands it over.",
+    "client": "Take part in a federation with data that stays here.",
+    "coordinator": "Keep a SuperLink that the clients of a federation work for.",
+    "data": "List, fetch, check and look at data.",
+    "list": "List models, data sets, federated methods and their schedules, suites, or the keys of one of them.",
+    "demo": "See it work on a made-up city: F2STNet against simple forecasts, FFA against FedAvg among clients.",
+    "bench": "What things cost on this machine: the layer, a step, a forecast, growth.",
+    "reproduce": "Make the runs behind a table or figure of the paper; those that have a record are not made again.",
+    "report": "Render all records: RESULTS.md, CSV and LaTeX tables, SVG and PNG figures, and a page.",
+}
+
+
+class Commands(Group):
+    """Knows its commands by name and purpose until one of them is called."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = {name: TyperCommand(name, help=purpose) for name, purpose in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Resolved:
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found if name is None else load_command(name), rest
+
+
+def load_command(name: str) -> Any:
+    """A module has either several commands, as `app`, or the one function of its name."""
+    module = import_module(f"f2stnet.cli.{'listing' if name == 'list' else name}")
+    several: typer.Typer | None = getattr(module, "app", None)
+    if several is not None:
+        found: Any = typer.main.get_group(several)
+    else:
+        one = typer.Typer(add_completion=False)
+        one.command(name)(getattr(module, "show" if name == "list" else name))
+        found = typer.main.get_command(one)
+    found.name = name
+    return found
+
 
 app = typer.Typer(
     name="f2stnet",
-    help="Forecasts for sensors on a graph.",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.command("forecast")(forecast.forecast)
-app.command("federate")(federate.federate)
-app.add_typer(client.app, name="client")
-app.add_typer(coordinator.app, name="coordinator")
-app.add_typer(data.app, name="data")
-app.command("list")(listing.show)
-app.command("demo")(demo.demo)
-app.add_typer(bench.app, name="bench")
-app.command("reproduce")(reproduce.reproduce)
-app.command("report")(report.report)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def overview(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Forecasts for sensors on a graph."""
 
 
 def main() -> None:

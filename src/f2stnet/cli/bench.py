@@ -11,11 +11,14 @@ import typer
 from rich.table import Table
 
 from f2stnet.cli import console
+from f2stnet.cli.groups import Group
 from f2stnet.cli.options import AsJson, find_series
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
-app = typer.Typer(no_args_is_help=True, help="What things cost on this machine: the layer, a step, a forecast, growth.")
+app = typer.Typer(
+    cls=Group, no_args_is_help=True, help="What things cost on this machine: the layer, a step, a forecast, growth."
+)
 
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads.", show_default="torch's")]

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from f2stnet.cli import console
+from f2stnet.cli.groups import Group
 from f2stnet.cli.options import AsJson, GraphFile, Settings, find_series, sections
 from f2stnet.data.check import check
 from f2stnet.errors import InputError
 from f2stnet.federated.engines.supernode import Client, ClientConfig, start_client
 
-app = typer.Typer(help="Take part in a federation with data that stays here.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="Take part in a federation with data that stays here.", no_args_is_help=True)
 
 
 @app.command("init")

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from f2stnet.page import number
+
 # Names of sensors, units and folders are text: [north] is no markup and :car: no picture.
 out = Console(highlight=False, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -87,10 +89,6 @@ def print_errors(rows: dict[str, dict[str, float | None]], title: str, unit: str
 def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         err.print(f"note: {note}", soft_wrap=True)
-
-
-def number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
 
 
 def step_rows(figures: dict[str, Any]) -> dict[str, dict[str, float | None]]:

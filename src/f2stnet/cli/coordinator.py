@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from f2stnet.cli import console
+from f2stnet.cli.groups import Group
 from f2stnet.federated.certificates import make_certificates
 from f2stnet.federated.engines.superlink import SuperLink, client_keys
 
-app = typer.Typer(help="Keep a SuperLink that the clients of a federation work for.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="Keep a SuperLink that the clients of a federation work for.", no_args_is_help=True)
 
 
 @app.command("init")

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from f2stnet import page
 from f2stnet.cli import console
+from f2stnet.cli.groups import Group
 from f2stnet.cli.options import AsJson, GraphFile, Settings, find_series, sections
 from f2stnet.data import sources
 from f2stnet.data.check import Findings, check, some
@@ -20,7 +21,7 @@ from f2stnet.data.show import show
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
-app = typer.Typer(help="List, fetch, check and look at data.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="List, fetch, check and look at data.", no_args_is_help=True)
 
 Spec = Annotated[
     str,

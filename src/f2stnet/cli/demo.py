@@ -13,6 +13,7 @@ from f2stnet.cli.options import AsJson
 from f2stnet.cli.rounds import Rounds
 from f2stnet.experiments.demo import Demo, run_demo
 from f2stnet.experiments.run_report import FLOOR, best_of
+from f2stnet.page import number
 from f2stnet.training.trainer import Listener
 
 
@@ -61,7 +62,7 @@ def _table(found: Demo) -> Table:
         cells = [_figure(test[key], best[key] == model) for key in best]
         table.add_row(model, *cells, f"{test['params']:,}", f"{test['seconds']:.1f}")
     table.add_section()
-    table.add_row(FLOOR, *(f"{console.number(found.floor[key])}  " for key in best), "", "", style="dim")
+    table.add_row(FLOOR, *(f"{number(found.floor[key])}  " for key in best), "", "", style="dim")
     table.caption = f"* the lowest. {FLOOR}: sensor noise alone, what even a perfect forecast is off by."
     table.caption_justify = "left"
     return table
@@ -85,4 +86,4 @@ def _federated_table(found: Demo) -> Table:
 
 
 def _figure(value: float, lowest: bool) -> Text:
-    return Text.assemble((console.number(value), "bold green"), " *") if lowest else Text(f"{console.number(value)}  ")
+    return Text.assemble((number(value), "bold green"), " *") if lowest else Text(f"{number(value)}  ")

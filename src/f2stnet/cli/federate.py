@@ -13,6 +13,7 @@ from f2stnet.cli.deployment import Authority, CoordinatorFolder, Deployment, Lis
 from f2stnet.cli.options import AsJson, Data, GraphFile, Settings, find_series, own_series, sections
 from f2stnet.cli.rounds import Rounds
 from f2stnet.errors import InputError
+from f2stnet.page import number
 
 
 def federate(
@@ -170,10 +171,10 @@ def _show(metrics: dict[str, Any], unit: str) -> None:
         "worst10_percent_mae": "worst-10 % MAE", "jain": "Jain's index of RMSE",
     }  # fmt: skip
     for key, name in named.items():
-        table.add_row(name, console.number(metrics["fairness"].get(key)))
+        table.add_row(name, number(metrics["fairness"].get(key)))
     if "gap" in metrics:
-        table.add_row("mean gap to each client's best, %", console.number(metrics["gap"]["mean_gap"]))
-        table.add_row("largest gap, %", console.number(metrics["gap"]["max_gap"]))
+        table.add_row("mean gap to each client's best, %", number(metrics["gap"]["mean_gap"]))
+        table.add_row("largest gap, %", number(metrics["gap"]["max_gap"]))
     console.out.print(table)
     for name, why in absent.items():
         console.out.print(f"not in it: {name}: {why}", soft_wrap=True)

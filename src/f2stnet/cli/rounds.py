@@ -8,6 +8,7 @@ from rich.live import Live
 from rich.table import Table
 
 from f2stnet.cli import console
+from f2stnet.page import number
 
 SHOWN = 12  # the last rounds, in a terminal
 LOG = logging.getLogger("f2stnet.federated")
@@ -66,7 +67,7 @@ def _cells(facts: dict[str, Any]) -> list[str]:
     best = " *" if facts["best_round"] == facts["round"] else ""
     return [
         f"{facts['round']}/{facts['of']}{best}",
-        *(console.number(error) for error in errors),
+        *(number(error) for error in errors),
         "–" if lam is None else f"{lam:.3f}",
         str(len(facts["participants"])),
         ", ".join(facts["refused"]) or "–",

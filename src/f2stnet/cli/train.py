@@ -10,6 +10,7 @@ from f2stnet.api import Run, free_folder
 from f2stnet.cli import console
 from f2stnet.cli.options import AsJson, Data, GraphFile, Recipe, Settings, find_series, own_series, sections
 from f2stnet.errors import InputError
+from f2stnet.page import number
 from f2stnet.training import configure, fit
 from f2stnet.training.folder import RunFolder
 from f2stnet.training.yardsticks import better
@@ -73,7 +74,7 @@ def train(
         name, mae = passed_by
         console.err.print(
             f"look at: {config.model} is no better than {name} on the validation part (MAE "
-            f"{console.number(run.metrics['validation']['mae'])} against {console.number(mae)}): "
+            f"{number(run.metrics['validation']['mae'])} against {number(mae)}): "
             f"{run.metrics['windows']['train']:,} training windows or {run.metrics['epochs']} epochs may be too few",
             soft_wrap=True,
         )

@@ -100,6 +100,14 @@ def test_records_of_the_synthetic_city_are_shown_under_a_suite_that_does_not_nam
     assert list(shown["federated"].runs).count("synthetic") == 1
 
 
+def test_a_run_that_another_suite_asks_for_does_not_open_a_table_of_its_own(tmp_path: Path) -> None:
+    """FFA with ten clients on the synthetic city is a run of `federated`, and a row of `clients` and `schedules`."""
+    fill(tmp_path / "results", find_suite("federated").runs(["synthetic"]))
+    shown = {one.suite.name: one for one in gather(tmp_path / "results").suites}
+    assert "synthetic" in shown["federated"].runs
+    assert [name for name, one in shown.items() if "synthetic" in one.runs] == ["federated"]
+
+
 class Cells(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()

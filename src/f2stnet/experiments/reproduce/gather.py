@@ -50,9 +50,10 @@ def gather(results: Path, suites: Sequence[Suite] | None = None) -> Gathered:
     chosen = all_suites() if suites is None else suites
     known = {name for suite in chosen for name in suite.data} - {SYNTHETIC}
     own = [name for name in shelf.names if name not in known]  # somebody's, shown under every suite that has records
+    named = {cell_of(run) for suite in chosen for name in own if name in suite.data for run in suite.runs([name])}
     for suite in chosen:
         runs: dict[str, tuple[set[str], set[str]]] = {}  # a run that two blocks ask for is one run
-        found = groups(suite, shelf, own)
+        found = groups(suite, shelf, own, named)
         for group in found:
             there = [one for where in (None, *shelf.hardware) for one in shelf.records(group.runs, where)]
             asked.update(record["key"] for record in there)

@@ -1,7 +1,7 @@
 """Records put where the suites ask for them: each run of a suite finds its record by what it is, data or no data."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -72,15 +72,20 @@ def last_parts(run: Run) -> dict[str, Any]:
     return {dotted.partition(".")[2]: value for dotted, value in run.grid}
 
 
-def groups(suite: Suite, shelf: Shelf, own: Sequence[str] = ()) -> list[Group]:
-    """Blocks on data sets, in the suite's order; then, where there are records, on data that it does not name."""
+def groups(suite: Suite, shelf: Shelf, own: Sequence[str] = (), elsewhere: Container[str] = ()) -> list[Group]:
+    """Blocks on data sets, in the suite's order; then, where there are records, on data that it does not name. Those
+    that another suite asks for (`elsewhere`, by cell) are no sign that anybody ran this one on it."""
     own = [name for name in own if name not in suite.data]
     names = [*suite.data, *own]
     found: dict[tuple[int, str], list[Run]] = {}
     for run in suite.runs(names):
         found.setdefault((run.block, run.data), []).append(run)
     every = [Group(suite, block, data, runs) for (block, data), runs in sorted(found.items(), key=_order(names))]
-    return [group for group in every if group.data not in own or any(shelf.find(run) for run in group.runs)]
+
+    def was_run(group: Group) -> bool:
+        return any(shelf.find(run) is not None and cell_of(run) not in elsewhere for run in group.runs)
+
+    return [group for group in every if group.data not in own or was_run(group)]
 
 
 def place(record: Record) -> str:

@@ -1,0 +1,50 @@
+"""The program before any of its commands is called."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import f2stnet
+from f2stnet.cli import COMMANDS, app, load_command
+
+
+def test_the_overview_says_of_each_command_what_the_command_says_of_itself() -> None:
+    """It is a second copy of those words, kept so that help need not import torch."""
+    told = CliRunner().invoke(app, ["-h"]).output
+    for name, purpose in COMMANDS.items():
+        first = (load_command(name).help or "").partition("\n\n")[0]
+        assert " ".join(first.split()) == purpose
+        assert name in told
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "-h"])
+    assert result.exit_code == 0
+    assert f"{name} [OPTIONS]" in result.output
+
+
+@pytest.mark.parametrize("words", [["-h"], ["--version"], ["trian"], []])
+def test_nothing_heavy_is_imported_before_a_command_is_called(words: list[str]) -> None:
+    program = (
+        "import sys; from f2stnet.cli import app\n"
+        f"try: app({words})\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('torch', 'pandas', 'flwr', 'scipy') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_version() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output == f"{f2stnet.__version__}\n"
+
+
+@pytest.mark.parametrize(("words", "meant"), [(["trian"], "train"), (["data", "chek"], "check")])
+def test_a_typing_error_is_answered_with_what_it_looks_like(words: list[str], meant: str) -> None:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert result.output.lower().count("did you mean") == 1
+    assert f"{meant!r}" in result.output

@@ -12,6 +12,7 @@ from f2stnet.federated.fairness import gap
 
 RECOMMENDED, FALSE = "Recommended compositions", "One client reports a thousand times its loss"
 BASE = "FedAvg + server momentum"
+POOLED = ("pooled, batches of 64", "pooled, batches of 16, 30 rounds")
 
 
 def _cell(*values: float, seeds: int = 3) -> Cell:
@@ -49,18 +50,18 @@ def test_a_difference_is_shown_with_its_interval_and_marked_where_it_may_be_chan
     assert against(_cell(1.0, 2.0, 3.0), _cell(1.0, 2.0, 3.0)).text(2) == "0"
 
 
-def test_the_gap_is_to_the_same_seed_s_pooled_and_local_runs_and_needs_both() -> None:
+def test_the_gap_is_to_the_same_seed_s_pooled_and_local_runs_and_needs_them_all() -> None:
     suite, runs = _block(RECOMMENDED)
     left_out = [run for run in runs if not (run.method == "local" and run.seed == 2)]
     shelf = shelved([make(run) for run in left_out])
     (group,) = [one for one in groups(suite, shelf) if one.block.title == RECOMMENDED]
     found = gap_cell(group, shelf, BASE)
     assert set(found.figures) == {0, 1}
-    ours, pooled, alone = (
-        next(make(run)["clients"] for run in runs if run.method == method and run.seed == 1)
-        for method in ("fedavgm", "pooled", "local")
+    ours, *ends = (
+        next(make(run)["clients"] for run in runs if run.row == row and run.seed == 1)
+        for row in (BASE, *POOLED, "local only")
     )
-    assert found.figures[1] == pytest.approx(gap(ours, pooled, alone)["mean_gap"])
+    assert found.figures[1] == pytest.approx(gap(ours, *ends)["mean_gap"])
     assert len(found.records) == 3
 
 
@@ -69,17 +70,18 @@ def test_compositions_are_held_against_pooled_and_against_fedavg_with_the_same_o
     heads = [column.name for column in table.columns]
     assert heads[:5] == ["RMSE", "MAE", "Max-RMSE", "Std-RMSE", "mean gap to a client's own best, %"]
     assert heads[5:] == [
-        "against pooled: RMSE, %",
+        *(f"against {row}: RMSE, %" for row in POOLED),
         *(f"against {BASE}: {what}" for what in ("RMSE, %", "Max-RMSE, %", "Std-RMSE, %", "mean gap, points")),
     ]
     rows = {row.name: row for row in table.rows}
-    assert [row.reference for row in table.rows] == [True, True] + [False] * 8
-    assert table.rows[2].name == "recommended: FFA-robust, momentum, equal steps"
-    assert [cell.text(2) for cell in rows[BASE].cells[6:]] == ["0"] * 4
+    assert [row.reference for row in table.rows] == [True] * 3 + [False] * 8
+    assert table.rows[3].name == "recommended: FFA-robust, momentum, equal steps"
+    assert [cell.text(2) for cell in rows[BASE].cells[7:]] == ["0"] * 4
     fair = rows["AFL + server momentum, equal steps"].cells
-    assert fair[6].figures[1] == pytest.approx(100 * (fair[0].figures[1] / rows[BASE].cells[0].figures[1] - 1))
-    assert fair[5].figures[1] == pytest.approx(100 * (fair[0].figures[1] / rows["pooled"].cells[0].figures[1] - 1))
-    assert fair[9].figures[1] == pytest.approx(fair[4].figures[1] - rows[BASE].cells[4].figures[1])
+    for place, base in enumerate((*POOLED, BASE), start=5):
+        other = rows[base].cells[0].figures[1]
+        assert fair[place].figures[1] == pytest.approx(100 * (fair[0].figures[1] / other - 1))
+    assert fair[10].figures[1] == pytest.approx(fair[4].figures[1] - rows[BASE].cells[4].figures[1])
     assert all(cell.rank == 0 for row in table.rows for cell in row.cells[5:])
 
 
@@ -88,11 +90,13 @@ def test_all_compositions_have_the_same_rounds_and_clients_and_batches_or_steps(
 
     for run in _block(RECOMMENDED)[1]:
         config = configuration(run)
-        assert config["federation"]["federation"]["rounds"] == 110
+        pooled = run.method == "pooled"
+        small = run.row == POOLED[1]
+        assert config["federation"]["federation"]["rounds"] == (30 if small else 110)
         steps = 27 if "equal steps" in run.row else 0
         assert config["federation"]["federation"]["local_steps"] == steps
-        assert config["run"]["training"]["batch"] == (64 if run.method == "pooled" else 16)
-        assert config["run"]["model"]["dropout"] == (0.2 if run.method == "pooled" else 0.1)
+        assert config["run"]["training"]["batch"] == (64 if pooled and not small else 16)
+        assert config["run"]["model"]["dropout"] == (0.2 if pooled else 0.1)
         assert config["run"]["window"]["days"] == 0
         kept = {key: config["federation"]["partition"][key] for key in ("kind", "clients", "alpha_het")}
         assert kept == {"kind": "regime", "clients": 10, "alpha_het": 10.0}

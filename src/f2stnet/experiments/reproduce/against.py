@@ -19,13 +19,13 @@ def against(ours: Cell, base: Cell, percent: bool = True) -> Cell:
 
 def gap_cell(group: Group, shelf: Shelf, row: str) -> Cell:
     """The mean over clients of what each loses against its own best, of pooled training and training alone, in
-    percent. A seed without both of those has no figure: against one alone it would say something else."""
+    percent. A seed without all rows of those has no figure: against some alone it would say something else."""
     ends = [one.name for one in group.rows if one.method in OWN_BEST]
     cell = shelf.cell(group.of(row), lambda record: None)
     for run in group.of(row):
         record = shelf.find(run)
         best = shelf.records([other for end in ends for other in group.of(end) if other.seed == run.seed])
-        if record is not None and len(best) == len(OWN_BEST):
+        if record is not None and len(best) == len(ends):
             found = gap(record["clients"], *(one["clients"] for one in best))["mean_gap"]
             if found is not None:
                 cell.figures[run.seed] = found

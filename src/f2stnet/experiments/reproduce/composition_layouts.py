@@ -14,11 +14,9 @@ def compositions(group: Group, shelf: Shelf) -> list[Table]:
     against the row that the block names."""
     if not shelf.records(group.runs):
         return []
-    methods = {row.method: row.name for row in group.rows}
-    shown = [key for key in TITLES if key != "gap" or set(OWN_BEST) <= set(methods)]
-    held: dict[str, list[str]] = {}  # rows to hold the others against, and the figures for which
-    if "pooled" in methods:
-        held[methods["pooled"]] = ["rmse"]
+    shown = [key for key in TITLES if key != "gap" or set(OWN_BEST) <= {row.method for row in group.rows}]
+    # rows to hold the others against, and the figures for which
+    held = {row.name: ["rmse"] for row in group.rows if row.method == "pooled"}
     if group.block.against:
         held[group.block.against] = [key for key in shown if key != "mae"]
     columns = [Column(TITLES[key]) for key in shown]

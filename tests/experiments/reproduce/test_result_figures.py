@@ -10,9 +10,10 @@ from made_up import make
 from test_result_tables import shelved
 
 from f2stnet.errors import InputError
-from f2stnet.experiments.reproduce.figures import Figure, Series
+from f2stnet.experiments.reproduce.figures import Figure, Series, shades
 from f2stnet.experiments.reproduce.layouts import suite_tables
 from f2stnet.experiments.reproduce.plots import plot
+from f2stnet.experiments.reproduce.records import Record
 from f2stnet.experiments.reproduce.round_figures import suite_figures
 from f2stnet.experiments.reproduce.shelf import groups
 from f2stnet.experiments.reproduce.suite import find_suite
@@ -29,9 +30,12 @@ DRAWN = {
 
 
 def figures_of(name: str) -> list[Figure]:
-    suite = find_suite(name)
-    shelf = shelved([make(run) for run in suite.runs(["pems08-part"])])
-    found = groups(suite, shelf)
+    return figures_from(name, [make(run) for run in find_suite(name).runs(["pems08-part"])])
+
+
+def figures_from(name: str, records: list[Record]) -> list[Figure]:
+    shelf = shelved(records)
+    found = groups(find_suite(name), shelf)
     return suite_figures(suite_tables(found, shelf), found, shelf)
 
 
@@ -69,6 +73,58 @@ def test_every_row_has_its_box_and_curves_say_how_many_are_left_out() -> None:
     (curves,) = [one for one in figures if one.key == "federated-1-pems08-part-partition-regime-alpha-10-worst5-mae"]
     assert [line.name for line in curves.series] == rows[:10]
     assert curves.caption.endswith(f"The first 10 of {len(rows)} rows.")
+
+
+def test_a_row_has_one_colour_in_all_figures_of_its_block() -> None:
+    """FedAvg has no λ, so the row after it stands one place further up in that figure."""
+    records = [make(run) for run in find_suite("schedules").runs(["pems08-part"])]
+    for record in records:
+        if record["config"]["federation"]["method"] == "fedavg":
+            del record["rounds"]["lambda"]
+    shown = [one for one in figures_from("schedules", records) if one.kind == "lines"]
+    numbers = [{line.name: line.number for line in one.series} for one in shown]
+    whole = max(numbers, key=len)
+    assert any(len(one) < len(whole) for one in numbers)
+    assert all(one.items() <= whole.items() for one in numbers)
+    less = next(one for one in shown if len(one.series) < len(whole))
+    (same,) = [one for one in shown if one.title.startswith("Training loss")]
+    stroke = re.compile(r'stroke="(#\w+)" stroke-width="1.8" stroke-dasharray="([^"]*)"')
+    assert set(stroke.findall(svg(less))) < set(stroke.findall(svg(same)))
+
+
+def test_the_ends_of_the_scale_leave_room_for_the_methods() -> None:
+    records = [make(run) for run in find_suite("federated").runs(["pems08-part"])]
+    for record in records:
+        if record["config"]["federation"]["method"] == "local":
+            for errors in record["clients"].values():
+                errors["rmse"] *= 50
+    figures = {one.key: one for one in figures_from("federated", records)}
+    boxes = figures["federated-1-pems08-part-partition-regime-alpha-10-clients"]
+    names = [line.name for line in boxes.series]
+    assert "local only" not in names
+    assert "pooled" in names
+    assert "Left out, being far off: local only (up to " in boxes.caption
+    (bars,) = figures["federated-1-pems08-part-partition-regime-score"].series
+    assert {"local only", "pooled"}.isdisjoint(bars.x)
+    assert "FedAvg" in bars.x
+
+
+@pytest.mark.parametrize(
+    ("figures", "ends"), [([20.74, 20.98], (20.3385, 21.3815)), ([10.0, 20.0], (10.0, 20.0)), ([0.0, 0.0], (0.0, 0.0))]
+)
+def test_figures_that_are_all_but_alike_have_colours_that_are(figures: list[float], ends: tuple[float, float]) -> None:
+    figure = Figure("k", "t", "", "heat", "", "", [Series("row", ["a", "b", "c"], [*figures, None])])
+    assert shades(figure) == pytest.approx(ends)
+    ElementTree.fromstring(svg(figure))
+
+
+def test_what_cannot_be_negative_has_no_negative_scale() -> None:
+    figure = Figure("k", "t", "", "lines", "round", "λ", [Series("a", [1, 2], [0.03, 0.95])])
+    texts = [part.text for part in ElementTree.fromstring(svg(figure)).iter("{http://www.w3.org/2000/svg}text")]
+    assert not [text for text in texts if text and text.startswith("-")]
+    assert '"rangemode":"nonnegative"' in plot(figure)
+    figure.series[0].y[0] = -0.5
+    assert '"rangemode":"normal"' in plot(figure)
 
 
 def test_a_long_name_has_two_lines_and_nothing_is_cut_from_it() -> None:

@@ -20,6 +20,8 @@ KINDS = {
     "clients": "RMSE of every client",
 }
 
+LEAST_SPAN = 0.05  # of a heat map's colours, as a share of its figures
+
 
 @dataclass
 class Series:
@@ -27,6 +29,7 @@ class Series:
     x: list[Any]
     y: list[float | None]
     error: list[float | None] = field(default_factory=list)  # deviation over seeds
+    number: int | None = None  # of its colour and dash, where figures of one block should agree; None: its place
 
 
 @dataclass
@@ -51,6 +54,14 @@ def crowded(series: Sequence[Series]) -> bool:
 def close_together(values: Sequence[float]) -> bool:
     """Bars from zero would all look alike."""
     return min(values) > 0 and max(values) < 1.6 * min(values)
+
+
+def shades(figure: Figure) -> tuple[float, float]:
+    """The ends of a heat map's colours: figures that are all but alike must not look far apart."""
+    known = [value for line in figure.series for value in line.y if value is not None]
+    low, high = min(known), max(known)
+    rest = max(0.0, LEAST_SPAN * abs(low + high) / 2 - (high - low)) / 2
+    return low - rest, high + rest
 
 
 def table_figures(table: Table) -> list[Figure]:
@@ -88,16 +99,18 @@ def _bars(table: Table, titles: Sequence[str]) -> list[Figure]:
     for place, column in enumerate(table.columns):
         if column.title not in titles:
             continue
-        rows = [row for row in table.rows if row.cells[place].figures]
+        score = column.title == "Δ"
+        # The ends of the scale are many times as far from zero as any method.
+        rows = [row for row in table.rows if row.cells[place].figures and not (score and row.reference)]
         cells = [row.cells[place] for row in rows]
         bars = Series(
             column.title, [row.name for row in rows], [c.mean() for c in cells], [c.deviation() for c in cells]
         )
-        name = "score" if column.title == "Δ" else column.title.split()[0].lower()
+        name = "score" if score else column.title.split()[0].lower()
         caption = "Thin lines: one sample deviation over seeds, where all are there."
-        if column.title == "Δ":
+        if score:
             caption = f"Δ over FedAvg from errors and spread; above zero is better. {caption}"
-        title = f"{column.title} · {table.where if name == 'score' else table.title}"
+        title = f"{column.title} · {table.where if score else table.title}"
         key = f"{table.key}-{name}"
         found.append(Figure(key, title, table.shows, "bars", "", column.title, [bars], caption, table.where))
     return found
@@ -114,4 +127,5 @@ def _heat(table: Table) -> Figure:
     ]
     seeds = {len(cell.seeds) for row in table.rows for cell in row.cells}
     caption = "Test MAE of the worst client" + (", one seed." if seeds == {1} else ".")
+    caption += f" Colours span {LEAST_SPAN:.0%} of it at least."
     return Figure(f"{table.key}-heat", table.title, table.shows, "heat", "", "", lines, caption, table.where)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from f2stnet import page
-from f2stnet.experiments.reproduce.figures import Figure, close_together, crowded
+from f2stnet.experiments.reproduce.figures import Figure, close_together, crowded, shades
 from f2stnet.page import Html, escape, in_two, short
 
 
@@ -28,6 +28,8 @@ def _name(name: str) -> str:
 
 
 def _lines(figure: Figure) -> Drawn:
+    numbers = [place if line.number is None else line.number for place, line in enumerate(figure.series)]
+    negative = any(value is not None and value < 0 for line in figure.series for value in line.y)
     data = [
         {
             "type": "scatter", "mode": "lines", "name": escape(short(line.name, 60)), "x": line.x, "y": line.y,
@@ -37,12 +39,12 @@ def _lines(figure: Figure) -> Drawn:
                 "dash": page.DASHES[(at + at // len(page.PALETTE)) % len(page.DASHES)],
             },
         }
-        for at, line in enumerate(figure.series)
+        for at, line in zip(numbers, figure.series, strict=True)
     ]  # fmt: skip
     layout = {
         "showlegend": True,
         "xaxis": {"title": page.axis_title(figure.x_title)},
-        "yaxis": {"title": page.axis_title(figure.y_title)},
+        "yaxis": {"title": page.axis_title(figure.y_title), "rangemode": "normal" if negative else "nonnegative"},
     }
     return data, layout, 380
 
@@ -117,11 +119,13 @@ def _boxes(figure: Figure) -> Drawn:
 
 
 def _heat(figure: Figure) -> Drawn:
+    low, high = shades(figure)
     data: list[dict[str, Any]] = [
         {
             "type": "heatmap", "x": [escape(name) for name in figure.series[0].x],
             "y": [escape(line.name) for line in figure.series], "z": [line.y for line in figure.series],
-            "colorscale": page.LEVELS, "colorbar": page.colour_bar("MAE"), "hoverongaps": False, "xgap": 2, "ygap": 2,
+            "colorscale": page.LEVELS, "zmin": low, "zmax": high, "colorbar": page.colour_bar("MAE"),
+            "hoverongaps": False, "xgap": 2, "ygap": 2,
             "texttemplate": "%{z:.4~g}", "hovertemplate": "%{y}, %{x}: %{z:,.5~g}<extra></extra>",
         }
     ]  # fmt: skip

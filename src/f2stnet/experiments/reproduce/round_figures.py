@@ -1,5 +1,6 @@
 """Figures that need the runs themselves: their rounds and their clients."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from f2stnet.experiments.reproduce.suite import RowConfig, Run
 from f2stnet.experiments.reproduce.tables import Table, slug
 from f2stnet.registry import did_you_mean
 
+FAR = 2.0  # times the largest figure of any method
 MOST = 10  # lines in one figure; suites name the most important rows first
 CURVES = {
     "train_loss": ("Training loss", "training loss, deviations", "Mean over the participants of each round."),
@@ -70,10 +72,11 @@ def _curves(group: Group, shelf: Shelf, lines: dict[str, list[Run]], where: str,
     for key in wanted:
         title, axis, caption = CURVES[key]
         series: list[Series] = []
-        for name, runs in lines.items():
+        for number, (name, runs) in enumerate(lines.items()):
             curves = [record["rounds"][key] for record in shelf.records(runs) if key in record["rounds"]]
             if curves:
-                series.append(Series(name, list(range(1, max(map(len, curves)) + 1)), _mean_curve(curves)))
+                rounds = list(range(1, max(map(len, curves)) + 1))
+                series.append(Series(name, rounds, _mean_curve(curves), number=number))
         if series:
             rest = "" if len(series) <= MOST else f" The first {MOST} of {len(series)} rows."
             found.append(
@@ -86,7 +89,8 @@ def _curves(group: Group, shelf: Shelf, lines: dict[str, list[Run]], where: str,
 
 
 def _boxes(group: Group, shelf: Shelf, lines: dict[str, list[Run]], where: str, place: str) -> list[Figure]:
-    """Client-wise RMSE: the clients of all seeds together."""
+    """Client-wise RMSE: the clients of all seeds together. An end of the scale that is far off would leave no room for
+    the methods."""
     if "clients" not in group.block.figures:
         return []
     series: list[Series] = []
@@ -101,9 +105,20 @@ def _boxes(group: Group, shelf: Shelf, lines: dict[str, list[Run]], where: str, 
     if not series:
         return []
     caption = "Test RMSE of each client, all seeds together. The box holds the middle half; its line is the median."
+    ends = {row.name for row in group.rows if row.reference}
+    largest = max((_largest(line) for line in series if line.name not in ends), default=math.inf)
+    far = [line for line in series if line.name in ends and _largest(line) > FAR * largest]
+    if far:
+        series = [line for line in series if line not in far]
+        told = ", ".join(f"{line.name} (up to {_largest(line):.1f})" for line in far)
+        caption += f" Left out, being far off: {told}."
     title = f"Client-wise RMSE · {where}"
     key = _key(group, where, "clients")
     return [Figure(key, title, group.suite.shows, "boxes", "", "test RMSE", series, caption, place)]
+
+
+def _largest(line: Series) -> float:
+    return max(value for value in line.y if value is not None)
 
 
 def _key(group: Group, where: str, what: str) -> str:

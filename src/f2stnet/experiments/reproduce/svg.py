@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from f2stnet.experiments.bench.plot import COLOURS, DASHES, GREY
-from f2stnet.experiments.reproduce.figures import Figure, Series, close_together, crowded
+from f2stnet.experiments.reproduce.figures import Figure, Series, close_together, crowded, shades
 from f2stnet.experiments.reproduce.tables import show
 from f2stnet.page import escape, in_two, short
 
@@ -56,7 +56,8 @@ class Axis:
             self.ticks = [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
         else:
             pad = 0.0 if tight else 0.04 * (high - low)
-            self.ticks = ticks(min(low, 0.0) if zero else low - pad, max(high, 0.0) if zero else high + pad)
+            below = max(low - pad, 0.0) if low >= 0 else low - pad  # what cannot be negative has no negative scale
+            self.ticks = ticks(min(low, 0.0) if zero else below, max(high, 0.0) if zero else high + pad)
         if len(self.ticks) < 2:
             self.ticks = [self.ticks[0], self.ticks[0] * 10 if log else self.ticks[0] + 1]
         self.ends = self.ticks[0], self.ticks[-1]
@@ -76,7 +77,7 @@ def _lines(figure: Figure) -> tuple[float, list[str]]:
     across = Axis((x for line in figure.series for x in line.x), LEFT, WIDTH - RIGHT, tight=True)
     up = Axis(every, bottom, top)
     parts = [*legend, *_frame(figure, across, up, top, bottom)]
-    for number, line in enumerate(figure.series):
+    for number, line in _numbered(figure.series):
         points = [f"{across(x):.1f} {up(y):.1f}" for x, y in zip(line.x, line.y, strict=True) if y is not None]
         parts.append(f'<path d="M{"L".join(points)}" {_stroke(number)}/>')
     return bottom + BOTTOM, parts
@@ -166,8 +167,8 @@ def _boxes(figure: Figure) -> tuple[float, list[str]]:
 
 
 def _heat(figure: Figure) -> tuple[float, list[str]]:
-    columns, known = figure.series[0].x, [value for line in figure.series for value in line.y if value is not None]
-    low, high = min(known), max(known)
+    columns = figure.series[0].x
+    low, high = shades(figure)
     wide, tall = (WIDTH - NAMES - RIGHT) / len(columns), 40
     parts = [
         f'<text x="{NAMES + wide * (at + 0.5):.1f}" y="{TOP + 12}" text-anchor="middle">{escape(name)}</text>'
@@ -202,6 +203,10 @@ def _shade(share: float) -> str:
     return "#" + "".join(f"{round(x + (y - x) * at):02x}" for x, y in zip(a, b, strict=True))
 
 
+def _numbered(series: Sequence[Series]) -> list[tuple[int, Series]]:
+    return [(place if line.number is None else line.number, line) for place, line in enumerate(series)]
+
+
 def _stroke(number: int) -> str:
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[(number + number // len(COLOURS)) % len(DASHES)]
     return f'fill="none" stroke="{colour}" stroke-width="1.8" stroke-dasharray="{dash}"'
@@ -220,8 +225,8 @@ def _legend(series: Sequence[Series], sign: Callable[[float, float, int], str]) 
     """Names three abreast below the title, long ones two, each after its sign, and where the plot begins."""
     parts = []
     abreast, most = (3, 28) if max(len(line.name) for line in series) <= 28 else (2, 48)
-    for number, line in enumerate(series):
-        row, column = divmod(number, abreast)
+    for place, (number, line) in enumerate(_numbered(series)):
+        row, column = divmod(place, abreast)
         x, y = 12 + 666 // abreast * column, 36 + 16 * row
         parts.append(sign(x, y - 4, number))
         parts.append(f'<text x="{x + 28}" y="{y}">{escape(short(line.name, most))}</text>')

@@ -26,6 +26,11 @@ def test_every_command_explains_itself(name: str) -> None:
     assert f"{name} [OPTIONS]" in result.output
 
 
+def test_arguments_say_what_they_are_for() -> None:
+    told = " ".join(CliRunner().invoke(app, ["list", "-h"]).output.split())
+    assert "models, data, methods, schedules, suites, keys" in told
+
+
 @pytest.mark.parametrize("words", [["-h"], ["--version"], ["trian"], []])
 def test_nothing_heavy_is_imported_before_a_command_is_called(words: list[str]) -> None:
     program = (

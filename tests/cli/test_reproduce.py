@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from f2stnet.cli import app, main
 from f2stnet.cli.reproduce import reproduce
+from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce import runner
 
 sys.path.append(str(Path(__file__).parents[1] / "experiments" / "reproduce"))
@@ -65,6 +66,24 @@ def test_a_budget_too_small_leaves_runs_for_another_call(call) -> None:
     result = call("--budget", "1s")
     assert result.exit_code == 0
     assert "3 left for another call" in result.output
+
+
+def test_rows_are_chosen_by_parts_of_their_names(call) -> None:
+    result = call("--rows", "last", "--dry-run")
+    assert "last value · tiny-city" in result.output
+    assert "STID" not in result.output
+    with pytest.raises(InputError, match="--rows 'STDI': in no row's name; did you mean 'STID'"):
+        raise call("--rows", "last", "--rows", "STDI").exception
+
+
+def test_several_suites_are_one_queue_and_a_run_that_both_ask_for_is_made_once(call, tmp_path: Path) -> None:
+    (tmp_path / "other.toml").write_text((tmp_path / "tiny.toml").read_text())
+    result = call("other.toml", "--seeds", "0")
+    assert result.exit_code == 0, result.output
+    assert "tiny: 0 have a record, 2 to run" in result.output
+    assert "other: 0 have a record, 2 to run" in result.output
+    assert "[2/2]" in result.output
+    assert len(list((tmp_path / "results" / "central").iterdir())) == 2
 
 
 def test_a_failing_run_is_status_1_after_the_rest(call, tmp_path: Path) -> None:

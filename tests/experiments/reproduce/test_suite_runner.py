@@ -52,7 +52,7 @@ class Bench:
         return plan(self.suite, self.store, **options)
 
     def run(self, budget: float | None = None, **options: Any) -> Ended:
-        return execute(self.plan(**options), budget=budget, tell=self.said.append)
+        return execute(self.plan(**options).todo, budget=budget, tell=self.said.append)
 
     def write(self, text: str) -> None:
         self.suite = read_suite(suite_file(self.folder, text))
@@ -215,7 +215,7 @@ def test_what_another_process_has_is_left_to_it(bench: Bench, monkeypatch: pytes
     # Made by another between plan and turn:
     made = bench.plan()
     assert bench.run().made == 1
-    assert execute(made, tell=bench.said.append).made == 0
+    assert execute(made.todo, tell=bench.said.append).made == 0
     assert "another process has made it" in bench.said[-1]
 
 

@@ -1,4 +1,4 @@
-"""Running a suite: what has a record is done, the rest is made, the most valuable first, within a budget."""
+"""Running suites: what has a record is done, the rest is made, the most valuable first, within a budget."""
 
 import os
 import time
@@ -41,10 +41,6 @@ class Plan:
     unusable: dict[str, str] = field(default_factory=dict)  # data sets, and what is wrong with them
     refused: list[str] = field(default_factory=list)  # records that cannot be read
 
-    def seconds(self, jobs: int) -> float:
-        alone = sum(one.seconds for one in self.todo if one.job.run.kind == "efficiency")
-        return alone + total((one.seconds for one in self.todo if one.job.run.kind != "efficiency"), jobs)
-
 
 @dataclass
 class Ended:
@@ -63,10 +59,12 @@ def plan(
     store: Store,
     data: Sequence[str] | None = None,
     seeds: Sequence[int] | None = None,
+    rows: Sequence[str] | None = None,
     jobs: int = 1,
     device: str = "auto",
     scratch: Path | None = None,
 ) -> Plan:
+    """`rows` are parts of names: a run counts whose row holds one of them."""
     found, missing = find_data(suite.data, data)
     chosen = find_device(device)
     where = hardware(chosen)
@@ -76,6 +74,8 @@ def plan(
     seen: set[str] = set()
     windows: dict[str, dict[str, WindowConfig]] = {}
     for run in suite.runs(list(found) if data else None, seeds):
+        if rows and not any(part in run.row for part in rows):
+            continue
         config = configuration(run)
         if run.data not in found:
             continue
@@ -108,10 +108,16 @@ def _leave_out_unusable(made: Plan, found: dict[str, Found], windows: dict[str, 
     made.todo = [one for one in made.todo if one.job.run.data not in made.unusable]
 
 
-def execute(made: Plan, jobs: int = 1, budget: float | None = None, tell: Tell = print) -> Ended:
+def duration(todo: Sequence[Planned], jobs: int) -> float:
+    """About how many seconds these take; costs are measured one at a time."""
+    alone = sum(one.seconds for one in todo if one.job.run.kind == "efficiency")
+    return alone + total((one.seconds for one in todo if one.job.run.kind != "efficiency"), jobs)
+
+
+def execute(todo: Sequence[Planned], jobs: int = 1, budget: float | None = None, tell: Tell = print) -> Ended:
     """Make what is to be made. A run under way when the budget ends is finished; Ctrl-C leaves it to the next call."""
-    ended, began = Ended(of=len(made.todo)), time.monotonic()
-    waiting, under_way = list(made.todo), dict[Future[Outcome], Planned]()
+    ended, began = Ended(of=len(todo)), time.monotonic()
+    waiting, under_way = list(todo), dict[Future[Outcome], Planned]()
     pool = _pool(jobs, len(waiting)) if waiting else None
     try:
         while pool is not None and not ended.full:

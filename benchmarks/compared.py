@@ -1,6 +1,6 @@
-"""The table of docs/compared-models.md: errors on pems08-part, and seconds an epoch alone on the machine.
+"""The table and the plot of docs/compared-models.md: errors on pems08-part, and seconds an epoch alone on the machine.
 
-    python benchmarks/compared.py                           write the table from the records
+    python benchmarks/compared.py                           write both from the records
     python benchmarks/compared.py --data A/dataset.toml     measure the epochs that are missing, then write it
 
 The errors come from the records of `f2stnet reproduce accuracy`; those runs share a GPU, so the time of an epoch is
@@ -15,9 +15,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from f2stnet.experiments.reproduce.cost_figures import cost_figures
 from f2stnet.experiments.reproduce.records import Store
-from f2stnet.experiments.reproduce.shelf import Shelf
+from f2stnet.experiments.reproduce.shelf import Shelf, groups
 from f2stnet.experiments.reproduce.suite import find_suite
+from f2stnet.experiments.reproduce.svg import svg
 
 HERE = Path(__file__).parent
 RECORDS, RESULTS, PAGE = HERE / "records" / "compared.jsonl", HERE.parent / "results", HERE.parent / "docs"
@@ -69,6 +71,13 @@ def table(timed: list[dict[str, Any]], results: Path) -> str:
     return "\n".join(lines)
 
 
+def plot(results: Path) -> str:
+    """Accuracy against cost, as `f2stnet report` draws it."""
+    shelf = Shelf(Store(results).load()[0])
+    group = next(one for one in groups(find_suite("accuracy"), shelf) if one.data == DATA)
+    return svg(cost_figures(group, shelf)[0])
+
+
 def render(text: str, made: str) -> str:
     before, _, rest = text.partition(BEGIN)
     return f"{before}{BEGIN}\n{made}\n\n{END}{rest.partition(END)[2]}"
@@ -86,6 +95,7 @@ def main() -> None:
                 file.write(json.dumps(timed[-1]) + "\n")
     page = PAGE / "compared-models.md"
     page.write_text(render(page.read_text(encoding="utf-8"), table(timed, RESULTS)), encoding="utf-8")
+    (PAGE / "accuracy-cost.svg").write_text(plot(RESULTS), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,10 @@ def test_the_page_is_what_the_records_say(compared: ModuleType) -> None:
     assert text == compared.render(text, compared.table(timed, ROOT / "results"))
 
 
+def test_the_plot_is_what_the_records_say(compared: ModuleType) -> None:
+    assert (ROOT / "docs" / "accuracy-cost.svg").read_text(encoding="utf-8") == compared.plot(ROOT / "results")
+
+
 def test_all_models_with_a_published_recipe_have_a_row_and_those_without_a_record_say_so(
     compared: ModuleType, tmp_path: Path
 ) -> None:

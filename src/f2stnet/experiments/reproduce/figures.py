@@ -11,6 +11,7 @@ from f2stnet.experiments.reproduce.tables import Table
 
 KINDS = {
     "size": "RMSE over parameters: the overview figure, left",
+    "cost": "MAE over the time of a training step",
     "score": "Δ of each method: the overview figure, right",
     "bars": "RMSE, MAE and MAPE of each row",
     "worst": "the worst client's MAE of each row",
@@ -20,6 +21,7 @@ KINDS = {
     "clients": "RMSE of every client",
 }
 
+FAR = 2.0  # times the others' figure: such a one would leave them no room
 LEAST_SPAN = 0.05  # of a heat map's colours, as a share of its figures
 
 
@@ -49,6 +51,18 @@ class Figure:
 def crowded(series: Sequence[Series]) -> bool:
     """Names beside so many points would lie on points and on each other; they belong into a legend."""
     return len(series) > 6
+
+
+def near_the_best(points: Sequence[Series]) -> tuple[list[Series], str]:
+    """Points that leave each other room, and a sentence about those that would not."""
+    best = min(line.y[0] for line in points if line.y[0] is not None)
+    far = [line for line in points if line.y[0] is not None and line.y[0] > FAR * best]
+    return [line for line in points if line not in far], left_out(far)
+
+
+def left_out(far: Sequence[Series]) -> str:
+    told = [f"{line.name} ({max(value for value in line.y if value is not None):.1f})" for line in far]
+    return f" Left out, being far off: {', '.join(told)}." if told else ""
 
 
 def close_together(values: Sequence[float]) -> bool:
@@ -86,7 +100,8 @@ def _sizes(table: Table) -> Figure:
         if row.cells[0].figures and row.cells[at].figures and row.cells[0].mean() > 0
     ]
     title = f"Accuracy against size · {table.where}"
-    caption = "Left and low is better. Models without parameters are not shown."
+    points, rest = near_the_best(points) if points else (points, "")
+    caption = f"Left and low is better. Models without parameters are not shown.{rest}"
     return Figure(
         f"{table.key}-size", title, table.shows, "scatter", "parameters", "test RMSE", points, caption, table.where,
         log_x=True,

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from f2stnet.errors import InputError
-from f2stnet.experiments.reproduce.figures import KINDS, Figure, Series, table_figures
+from f2stnet.experiments.reproduce.cost_figures import cost_figures
+from f2stnet.experiments.reproduce.figures import FAR, KINDS, Figure, Series, left_out, table_figures
 from f2stnet.experiments.reproduce.layout_parts import symbol
 from f2stnet.experiments.reproduce.shelf import Group, Shelf
 from f2stnet.experiments.reproduce.suite import RowConfig, Run
 from f2stnet.experiments.reproduce.tables import Table, slug
 from f2stnet.registry import did_you_mean
 
-FAR = 2.0  # times the largest figure of any method
 MOST = 10  # lines in one figure; suites name the most important rows first
 CURVES = {
     "train_loss": ("Training loss", "training loss, deviations", "Mean over the participants of each round."),
@@ -33,6 +33,7 @@ def suite_figures(tables: Sequence[Table], found_groups: Sequence[Group], shelf:
                 raise InputError(f"suite {group.suite.name!r}: figure {name!r}{did_you_mean(name, KINDS)}")
     found = [figure for table in tables if table.measured for figure in table_figures(table)]
     for group in found_groups:
+        found += cost_figures(group, shelf)
         if group.block.kind == "federated":
             found += _from_rounds(group, shelf)
     return [figure for figure in found if any(value is not None for line in figure.series for value in line.y)]
@@ -108,10 +109,8 @@ def _boxes(group: Group, shelf: Shelf, lines: dict[str, list[Run]], where: str, 
     ends = {row.name for row in group.rows if row.reference}
     largest = max((_largest(line) for line in series if line.name not in ends), default=math.inf)
     far = [line for line in series if line.name in ends and _largest(line) > FAR * largest]
-    if far:
-        series = [line for line in series if line not in far]
-        told = ", ".join(f"{line.name} (up to {_largest(line):.1f})" for line in far)
-        caption += f" Left out, being far off: {told}."
+    series = [line for line in series if line not in far]
+    caption += left_out(far)
     title = f"Client-wise RMSE · {where}"
     key = _key(group, where, "clients")
     return [Figure(key, title, group.suite.shows, "boxes", "", "test RMSE", series, caption, place)]

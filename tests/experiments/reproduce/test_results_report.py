@@ -36,13 +36,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_everything_is_written_and_links_lead_to_files(results: Path, tmp_path: Path) -> None:
+def test_everything_is_written_under_the_names_that_are_told(results: Path, tmp_path: Path) -> None:
     written = report(results, tmp_path)
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\((report/[^)]+)\)", text)
-    assert len(links) == written.figures > 5
-    for link in links:
-        assert (tmp_path / link).is_file(), link
+    assert "](report/" not in text  # drawings are not in the repository: a link would lead nowhere there
+    told = re.findall(r"^- .+: `([^`]+\.svg)`$", text, re.MULTILINE)
+    assert len(told) == written.figures > 5
+    for name in told:
+        assert (tmp_path / "report" / "figures" / name).is_file(), name
     tables = tmp_path / "report" / "tables"
     assert len(list(tables.glob("*.csv"))) == len(list(tables.glob("*.tex"))) == written.tables
     anchors = re.findall(r"\]\(#([^)]+)\)", text)

@@ -53,8 +53,8 @@ def _suite(shown: Shown) -> list[str]:
     for table, notes in zip(shown.tables, first_to_tell(shown.tables), strict=True):
         parts += [f"### {table.title}", markdown(table, notes)]
     if shown.figures:
-        links = "\n".join(f"- [{figure.title}](report/figures/{figure.key}.svg)" for figure in shown.figures)
-        parts.append(f"Figures:\n\n{links}")
+        drawn = "\n".join(f"- {figure.title}: `{figure.key}.svg`" for figure in shown.figures)
+        parts.append(f"Figures, which `f2stnet report` draws in `report/figures`:\n\n{drawn}")
     elif suite.shows and not shown.tables:
         parts.append(f"No record yet: `f2stnet reproduce {suite.name}`.")
     return parts

@@ -2,7 +2,9 @@
 
     Δ_k = L (Θ − Θ_k),   h_k = q F_k^{q−1} ‖Δ_k‖² + L F_k^q,   Θ ← Θ − Σ_k F_k^q Δ_k / Σ_k h_k
 
-F_k is the training loss of the model that the client was sent and L = 1 / local learning rate. Written for
+F_k is the training loss of the model that the client was sent. L is 1 / local learning rate where clients descend by
+plain SGD. Adam's moves are not rate × gradient and far longer; with such an L the first term of h_k, which grows with
+L², would hold the model where it is. So L is a setting here, and its default was picked on validation. Written for
 `combine`, c_k = L F_k^q / Σ_j h_j. The published rule gives every participant the same prior; so does this.
 """
 
@@ -19,7 +21,7 @@ from f2stnet.federated.methods.parts import Part, Report, methods
 @dataclass(frozen=True)
 class QFedAvgConfig:
     q: float = 0.1
-    lipschitz: float = 1.0  # L. 1 / local rate for plain SGD; Adam's steps are not rate × gradient, hence 1
+    lipschitz: float = 0.01  # L
 
     def __post_init__(self) -> None:
         require(self.q >= 0, f"q = {self.q}: expected 0 or more")

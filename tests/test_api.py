@@ -111,6 +111,26 @@ def test_steps_outside_the_service_hours_are_left_out_and_said(tmp_path: Path) -
         assert len(run.forecast(series.cut(0, 24 * 20 + 12))) == 16
 
 
+def test_a_window_that_reaches_before_the_opening_is_said_and_closed_hours_are_no_readings(tmp_path: Path) -> None:
+    series = waves(steps=24 * 21, service_hours=(5 * 3600, 23 * 3600))
+    run = f2stnet.fit(series, "stid", settings=SHORT | {"training.epochs": 1}, out=tmp_path / "r")
+    morning = series.cut(0, 24 * 20 + 7)  # the last reading is at 06:00
+    with pytest.warns(UserWarning, match="of the last 6 steps lie outside the service hours"):
+        found = run.forecast(morning)
+    closed = replace(morning, values=np.where(morning.in_service[:, None, None], morning.values, 0.0))
+    assert not np.array_equal(closed.values, morning.values)
+    pd.testing.assert_frame_equal(run.forecast_quietly(closed), found)
+
+
+def test_a_sensor_without_a_recent_reading_is_named(tmp_path: Path) -> None:
+    series = waves()
+    run = f2stnet.fit(series, "last-value", settings=SHORT, out=tmp_path / "r")
+    mask = series.mask.copy()
+    mask[-6:, 2] = False
+    with pytest.warns(UserWarning, match="no reading in the last 6 steps of s2; what is forecast there is a guess"):
+        run.forecast(replace(series, mask=mask))
+
+
 def test_a_known_channel_without_its_future_is_said(tmp_path: Path) -> None:
     series = waves(channels=2, known=1)
     run = f2stnet.fit(series, "last-value", settings=SHORT, out=tmp_path / "r")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from f2stnet.errors import InputError
-from f2stnet.files import cache_dir, existing, read_toml, write_atomically, write_json, write_text
+from f2stnet.files import cache_dir, existing, read_toml, reading, write_atomically, write_json, write_text
 
 
 def test_a_written_file_is_there_whole_readable_and_alone(tmp_path: Path):
@@ -85,6 +85,26 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path, content: bytes):
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"config\.toml: not valid TOML"):
         read_toml(path)
+
+
+def test_whatever_a_damaged_file_does_to_its_reader_is_one_line_that_names_it():
+    path = Path("run") / "series.json"
+    for wrong, why in (
+        (KeyError("digest"), "it lacks 'digest'"),
+        (TypeError("no\nnumber"), "no number"),
+        (EOFError(), "EOFError"),
+        (OSError(22, "Invalid argument"), "[Errno 22] Invalid argument"),
+    ):
+        with pytest.raises(InputError) as told, reading(path):
+            raise wrong
+        assert str(told.value) == f"{path}: damaged: {why}"
+    for said in ("unknown key 'x'", f"{path}: unknown key 'x'"):
+        with pytest.raises(InputError) as told, reading(path):
+            raise InputError(said)
+        assert str(told.value) == f"{path}: unknown key 'x'"
+    for other in (ZeroDivisionError(), PermissionError(13, "Permission denied", str(path))):  # not the content's fault
+        with pytest.raises(type(other)), reading(path):
+            raise other
 
 
 def test_a_missing_file_is_named_and_so_is_a_missing_folder(tmp_path: Path):

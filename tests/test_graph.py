@@ -146,6 +146,22 @@ def test_save_and_load_keep_everything(tmp_path: Path) -> None:
     assert other.digest != graph.digest
 
 
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "graph.npz"
+    from_edges(np.array([[0, 1], [1, 2]]), ABC).save(path)
+    whole = path.read_bytes()
+    for content in (b"", b"{}", whole[: len(whole) // 2], whole[:-1], whole[:60] + bytes(40) + whole[100:]):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"graph\.npz: damaged: \S"):
+            Graph.load(path)
+    np.savez(path, nodes=np.array(ABC))
+    with pytest.raises(InputError, match=r"graph\.npz: damaged: .*edges"):
+        Graph.load(path)
+    np.savez(path, nodes=np.array(ABC), edges=np.array([[0], [7]]), weights=np.ones(1))
+    with pytest.raises(InputError, match=r"graph\.npz: graph edge 1 joins nodes 0 and 7"):
+        Graph.load(path)
+
+
 def test_select_keeps_edges_among_the_chosen() -> None:
     graph = from_edges(np.array([[0, 1], [1, 2]]), ABC).select([2, 1])
     assert graph.nodes == ("c", "b")

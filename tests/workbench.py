@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from f2stnet.data.scaler import fit_scaler
 from f2stnet.data.split import WindowConfig, split
@@ -30,18 +31,20 @@ def bench(
     dropout: float = 0.15,
     seed: int = 0,
     device: str = "cpu",
+    owners: bool = False,
+    model: nn.Module | None = None,
     **training: Any,
 ) -> Local:
-    """Client 0 of four sensors' daily waves has entered; the model is the same in every call."""
+    """Client 0 of four sensors' daily waves has entered; unless one is given, the model is the same in every call."""
     series, window = waves(), WindowConfig(input=6, horizon=3)
     parts = split(series, window)
     scaler = fit_scaler(series, parts.train, window.input, window.horizon)
     windows = Windows(series, scaler, window.input, window.horizon, device)
     torch.manual_seed(seed)
-    model = make_model("stid", STIDConfig(width=4, blocks=1, dropout=dropout), Task.of(series, 6, 3))
+    model = model or make_model("stid", STIDConfig(width=4, blocks=1, dropout=dropout), Task.of(series, 6, 3))
     name = method.split("+")[0]
     composed = compose(method, {name: settings} if settings else None)
-    local = Local(model.to(device), windows, composed, TrainingConfig(batch=32, **training), epochs, steps)
+    local = Local(model.to(device), windows, composed, TrainingConfig(batch=32, **training), epochs, steps, owners)
     local.enter(0, t, seed, parts, np.array(nodes), scaler, {}, received or {})
     return local
 

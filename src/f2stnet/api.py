@@ -8,7 +8,7 @@ f2stnet.backtest(run, series).metrics
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from f2stnet.calendar import DAY, find_zone
 from f2stnet.data import load
 from f2stnet.data.split import WindowConfig, origins
 from f2stnet.errors import InputError
+from f2stnet.registry import few
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure
 from f2stnet.training import fit as train
@@ -46,12 +47,14 @@ class Run(training_run.Run):
         series = self.aligned(series)
         origin = np.array([next_origin(series)])
         open_steps = np.repeat(self._in_service(series), len(series.nodes))
+        if not series.in_service.all():  # zeros of closed hours are no readings; windows of training have none
+            series = replace(series, mask=series.mask & series.in_service[:, None, None])
         return _table(series, origin, self).drop(columns=["origin", "step"])[open_steps].reset_index(drop=True)
 
     def forecast_notes(self, series: GraphSeries) -> tuple[str, ...]:
         """What keeps a forecast after the last observation of `series` from being whole, or from being better."""
         found = []
-        days, there = self.config.window.days, self.days_within(series)
+        days, there = self.config.window.days, self.days_within(series, next_origin(series))
         if there < days:
             found.append(
                 f"this run looks at {days} earlier days, the data has {there} of them; with more the forecast is better"
@@ -67,7 +70,27 @@ class Run(training_run.Run):
                 )
         if not in_service.all():
             found.append(f"{_closed(series, ahead, in_service)}; they are left out")
-        return tuple(found)
+        return (*found, *self._window_notes(series))
+
+    def _window_notes(self, series: GraphSeries) -> list[str]:
+        """What the last steps, which the forecast starts from, lack."""
+        found = []
+        read = np.arange(next_origin(series) - self.config.window.input, next_origin(series))
+        outside = int((~series.in_service_at(read)).sum())
+        if outside:
+            found.append(
+                f"{outside} of the last {len(read)} steps lie outside the service hours; this run was trained on "
+                "windows that lie within them, and so near to the opening it is out of its depth"
+            )
+        inside = read[(read >= 0) & series.in_service_at(read)]
+        seen = series.mask[inside][:, :, list(series.target_index)].any(axis=(0, 2))
+        if not seen.all():
+            silent = [series.nodes[place] for place in np.flatnonzero(~seen)]
+            found.append(
+                f"no reading in the last {len(read)} steps of {few(silent)}; what is forecast there is a guess from "
+                "the calendar and the other sensors"
+            )
+        return found
 
     def _ahead(self, series: GraphSeries) -> np.ndarray:
         return next_origin(series) + np.arange(self.config.window.horizon)

@@ -92,11 +92,11 @@ def parse_value(text: str) -> Any:
 
 def to_toml(table: Mapping[str, Any]) -> str:
     """Plain values first, then one `[section]` per nested mapping (one level, all that a config needs)."""
-    lines = [f"{_key(key)} = {_value(value)}" for key, value in table.items() if not isinstance(value, Mapping)]
+    lines = [f"{_key(key)} = {toml_value(value)}" for key, value in table.items() if not isinstance(value, Mapping)]
     for name, section in table.items():
         if isinstance(section, Mapping):
             lines += ["", f"[{_key(name)}]"]
-            lines += [f"{_key(key)} = {_value(value)}" for key, value in section.items()]
+            lines += [f"{_key(key)} = {toml_value(value)}" for key, value in section.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -109,7 +109,8 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # bare in JSON, not in TOML
 
 
-def _value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """As `--set` takes it, too."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -122,5 +123,5 @@ def _value(value: Any) -> str:
         case datetime.datetime() | datetime.date() | datetime.time():
             return value.isoformat()
         case list() | tuple():
-            return "[" + ", ".join(_value(entry) for entry in value) + "]"
+            return "[" + ", ".join(toml_value(entry) for entry in value) + "]"
     raise TypeError(f"cannot write {value!r} as TOML")

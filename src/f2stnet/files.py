@@ -1,14 +1,26 @@
 """Writing files so that a reader never meets half of one, and reading the ones people hand us."""
 
+import errno
 import json
 import os
 import tempfile
 import tomllib
-from collections.abc import Callable
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from f2stnet.errors import InputError
+
+# What readers of JSON, TOML, arrays and weights raise at content that is cut off or lacks what they look for.
+DAMAGE = (
+    ValueError, LookupError, TypeError, AttributeError, EOFError, NotImplementedError,
+    zipfile.BadZipFile, zlib.error, SafetensorError,
+)  # fmt: skip
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -44,6 +56,20 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(existing(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise InputError(f"{path}: not valid TOML: {wrong}") from None
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Around whatever takes a file of ours apart: a damaged one is one line that names it, whoever stumbled on it."""
+    try:
+        yield
+    except InputError as wrong:
+        raise InputError(str(wrong) if str(wrong).startswith(str(path)) else f"{path}: {wrong}") from None
+    except (*DAMAGE, OSError) as wrong:
+        if isinstance(wrong, OSError) and wrong.errno != errno.EINVAL:  # a seek that damaged lengths led nowhere
+            raise
+        why = f"it lacks {wrong}" if isinstance(wrong, KeyError) else " ".join(str(wrong).split())
+        raise InputError(f"{path}: damaged: {why or type(wrong).__name__}") from None
 
 
 def existing(path: Path) -> Path:

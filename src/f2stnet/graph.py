@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from scipy.spatial import cKDTree
 
 from f2stnet.errors import InputError
-from f2stnet.files import write_atomically
+from f2stnet.files import reading, write_atomically
 
 Weights = Literal["binary", "gaussian", "as-is"]
 EARTH_RADIUS_KM = 6371.0088
@@ -90,7 +90,7 @@ class Graph:
 
     @classmethod
     def load(cls, path: Path) -> "Graph":
-        with np.load(path, allow_pickle=False) as stored:
+        with reading(path), np.load(path, allow_pickle=False) as stored:
             places = stored["coordinates"] if "coordinates" in stored.files else None
             graph = from_edges(stored["edges"].T, stored["nodes"].tolist(), stored["weights"], "as-is")
         return cls(graph.adjacency, graph.nodes, places)

@@ -116,6 +116,13 @@ def test_earlier_days_are_refused_with_a_model_that_does_not_read_them(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("command", [("train", "--out"), ("federate", "--clients", "2", "--out")], ids=lambda c: c[0])
+def test_a_negative_seed_is_refused_before_anything_is_written(command: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^seed = -1: expected a number that is not negative$"):
+        call(*command, tmp_path / "run", *CITY, "--seed", "-1")
+    assert not (tmp_path / "run").exists()
+
+
 def _text(folder: Path, content: str) -> Path:
     (folder / "printed.csv").write_text(content)
     return folder / "printed.csv"
@@ -129,6 +136,22 @@ def test_resume_finishes_what_was_begun(tmp_path: Path) -> None:
     assert (out / "metrics.json").is_file()
     with pytest.raises(InputError, match="give --out alone"):
         call("train", "--resume", "--out", out, "--seed", "1")
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_stopped_run_says_how_to_go_on(begun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*given: object) -> None:
+        raise KeyboardInterrupt
+
+    at = "f2stnet.training.trainer.Trainer.epoch" if begun else "f2stnet.training.trainer.Trainer.__init__"
+    monkeypatch.setattr(at, stop)
+    out = tmp_path / "run"
+    result = CliRunner().invoke(app, ["train", *CITY, *SMALL, "--model", "stid", "--out", str(out)])
+    assert result.exit_code == 130
+    told = f"stopped; go on with: f2stnet train --resume --out {out}" if begun else "stopped; nothing was begun"
+    assert told in result.stderr
+    monkeypatch.undo()
+    call("train", *(["--resume"] if begun else [*CITY, *SMALL, "--model", "stid"]), "--out", out)
 
 
 def test_start_from_says_which_sensors_are_new(city_run: Path, tmp_path: Path) -> None:

@@ -100,3 +100,10 @@ def test_suites_and_the_windows_of_a_model_are_listed() -> None:
 def test_the_command_line_starts_and_lists_without_flower() -> None:
     code = "import sys; from f2stnet.cli import listing; listing.show('methods'); assert 'flwr' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_defaults_are_shown_as_set_takes_them() -> None:
+    told = CliRunner().invoke(app, ["list", "f2stnet"]).output
+    assert "true" in told
+    assert "[0.6, 0.2, 0.2]" in told
+    assert not any(form in told for form in ("True", "False", "(0.6"))

@@ -204,3 +204,22 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path) -> None:
     pd.DataFrame({"a": []}).to_parquet(tmp_path / "y.parquet")
     with pytest.raises(InputError, match="has columns and no rows"):
         open_table(tmp_path / "y.parquet")
+
+
+@pytest.mark.parametrize(
+    ("rows", "doubted"),
+    [
+        (["406;857;1.493", "12;999;2.345"], True),
+        (["406;857;1,493", "12;999;2,345"], True),
+        (["406;857;1.493", "12;999;2.5"], False),  # decimals
+        (["406;857;1.493", "1200;999;2.345"], False),  # a thousand without a mark
+        (["61.234;58.100;7.250", "60.001;59.120;7.125"], False),  # three decimals throughout
+        (["406;857;0.493", "12;999;0.345"], False),
+    ],
+)
+def test_marks_that_could_separate_thousands_are_pointed_out(tmp_path: Path, rows: list[str], doubted: bool) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a;b;c\n" + "\n".join(rows) + "\n")
+    assert bool(open_table(path).doubt) is doubted
+    if doubted:
+        assert "is read as 1.493; if its mark separates thousands" in open_table(path).doubt

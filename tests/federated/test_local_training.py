@@ -33,6 +33,23 @@ def test_moments_start_afresh_in_every_round_of_a_shared_model() -> None:
     assert all(torch.equal(first[name], again[name]) for name in start)
 
 
+@pytest.mark.parametrize("method", ["fedavg", "fedprox"])
+def test_calendar_rows_of_times_that_a_client_never_met_come_back_as_they_went(method: str) -> None:
+    """By the usual recipe weight decay moves every row at every step: 'whoever changed it' would be everybody."""
+    slots = {}
+    for owners in (False, True):
+        local = bench(method, owners=owners, weight_decay=0.3)
+        local.parts = replace(local.parts, train=local.parts.train[:4])
+        trained, _, _ = local.train(0.01)
+        (name,) = [name for name in trained if name.endswith("slot.weight")]
+        slots[owners] = (trained[name] != local.anchors[name]).any(1)
+    met = torch.zeros(len(slots[True]), dtype=torch.bool)
+    met[local.windows.clock(torch.as_tensor(local.parts.train))[0].unique()] = True
+    assert slots[False].all()
+    assert 0 < met.sum() < len(met)
+    assert torch.equal(slots[True], met)
+
+
 def test_the_key_that_kept_moments_is_gone() -> None:
     with pytest.raises(InputError, match=r"unknown key 'federation\.moments'"):
         configure_federation(sections={"federation": {"moments": "kept"}})

@@ -20,6 +20,25 @@ def test_a_manifest_survives_json_and_holds_no_values() -> None:
 
 
 @pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda told: told.pop("graph"), "damaged: it lacks 'graph'"),
+        (lambda told: told["graph"].pop("digest"), "damaged: it lacks 'digest'"),
+        (lambda told: told["graph"].update(digest="0"), "its graph has hash"),
+        (lambda told: told["graph"].update(edges=[["a", "b"]]), "damaged: .*'a'"),
+        (lambda told: told["card"].pop("channels"), "damaged: it lacks 'channels'"),
+        (lambda told: told["card"].update(colour=3), "damaged: .*colour"),
+        (lambda told: told["card"].update(start="soon"), "damaged: .*soon"),
+    ],
+)
+def test_a_damaged_manifest_is_one_line(damage, why: str) -> None:
+    told = to_manifest(waves())
+    damage(told)
+    with pytest.raises(InputError, match=f"^manifest: {why}"):
+        from_manifest(told)
+
+
+@pytest.mark.parametrize(
     ("other", "why"),
     [
         (lambda s: replace(s, step=1800), "step is 1800"),

@@ -5,6 +5,7 @@ import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 
+from f2stnet.federated.aggregate import combine
 from f2stnet.federated.engines.in_process import InProcessGrid
 from f2stnet.federated.records import from_record, to_record
 from f2stnet.federated.replies import sift
@@ -39,6 +40,10 @@ B = np.ones(3, np.float32)
         (reply({"w": np.where(W > 0, np.nan, W), "b": B}), "'w' holds NaN"),
         (reply({"w": W, "b": np.array([1, np.inf, -np.inf], np.float32)}), "'b' holds NaN or infinite"),
         (reply({"w": W.T.copy(), "b": B}), r"shape \(3, 2\), expected \(2, 3\)"),
+        (reply({"w": W > 0, "b": B}), "'w' is bool, expected float32"),
+        (reply({"w": W, "b": B.astype(np.complex64)}), "'b' is complex64, expected float32"),
+        (reply({"w": W, "b": B.astype(np.int64)}), "'b' is int64, expected float32"),
+        (reply({"w": W, "b": B.astype("U1")}), "can't convert"),
         (reply({"w": W}), "'b' is missing"),
         (reply({"w": W, "b": B, "x": B}), "'x' is not one of the model"),
         (reply(**{"num-examples": -4}), "num-examples = -4"),
@@ -54,6 +59,25 @@ def test_an_unusable_answer_is_left_out_and_says_why(bad: Message, why: str) -> 
     assert answers == []
     with pytest.raises(AssertionError, match=why):
         raise AssertionError(refused[3])
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float64])
+def test_another_precision_is_welcome(kind: type) -> None:
+    """Whoever computes with numpy returns float64."""
+    answers, refused = sift([reply({"w": W.astype(kind), "b": B.astype(kind)})], {7: 3}, LIKE)
+    assert refused == {}
+    combined = combine(LIKE, [(3, 1.0, answers[0].arrays)])
+    assert all(torch.equal(combined[name], torch.as_tensor(sent)) for name, sent in (("w", W), ("b", B)))
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.complex64, np.int64])
+def test_what_is_sent_beside_the_weights_holds_plain_numbers(kind: type) -> None:
+    """No model says what it should be, but whoever combines it computes means of it."""
+    bad = reply()
+    bad.content["beside"] = ArrayRecord({"moon.mean": Array(np.ones(2, kind))})
+    answers, refused = sift([bad], {7: 3}, LIKE)
+    assert answers == []
+    assert refused == {3: f"array 'moon.mean' is {np.dtype(kind)}, expected a floating point type"}
 
 
 def test_errors_and_silence_are_told_apart() -> None:

@@ -146,7 +146,7 @@ def test_a_damaged_note_is_one_line(tmp_path: Path, shared: Path) -> None:
     for name in ("config.toml", "series.json", "graph.npz", "best.safetensors"):
         (tmp_path / name).write_bytes((shared / name).read_bytes())
     (tmp_path / "holder.json").write_text('{"buffers": []}')
-    with pytest.raises(InputError, match=r"holder\.json: expected buffers, scaler and training_before"):
+    with pytest.raises(InputError, match=r"holder\.json: damaged: it lacks 'training_before'"):
         Run.load(tmp_path)
 
 

@@ -176,11 +176,23 @@ def _nan(reply: Any) -> Any:
     return reply
 
 
+def _typed(dtype: torch.dtype) -> Any:
+    def change(reply: Any) -> Any:
+        from f2stnet.federated.records import from_record, to_record
+
+        reply["arrays"] = to_record({name: array.to(dtype) for name, array in from_record(reply["arrays"]).items()})
+        return reply
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("how", "why"),
     [
         (_raise, "RuntimeError: disk full"),
         (_nan, "holds NaN"),
+        (_typed(torch.bool), "is bool, expected float32"),
+        (_typed(torch.complex64), "is complex64, expected float32"),
         (_metric("loss", 1e30), "loss"),
         (_metric("num-examples", -1), "num-examples"),
     ],

@@ -187,3 +187,12 @@ def test_messages_carry_round_and_settings() -> None:
     sent = list(strategy.configure_train(4, ArrayRecord({"w": Array(np.zeros(2))}), ConfigRecord({"rate": 0.1}), grid))
     assert {message.metadata.dst_node_id for message in sent} == set(grid.get_node_ids())
     assert dict(sent[0].content["config"]) == {"rate": 0.1, "server-round": 4}
+
+
+def test_a_server_optimiser_leaves_statistics_at_their_mean() -> None:
+    def heavy() -> MomentOptimiser:
+        return MomentOptimiser(OptimiserConfig("momentum", beta1=0.9))
+
+    mean = start(FFA(), 3)
+    assert start(FFA(optimiser=heavy()), 3) > 1.5 * mean  # it overshoots
+    assert start(FFA(optimiser=heavy(), statistics={"w"}), 3) == pytest.approx(mean)

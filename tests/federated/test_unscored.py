@@ -5,13 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from flwr.app import Message
 
 from f2stnet.errors import InputError
 from f2stnet.federated import simulation
+from f2stnet.federated.client import Clients
 from f2stnet.federated.engines.in_process import InProcessGrid
 from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.settings import configure_federation
+from f2stnet.training.trainer import Listener, silent
 from small import waves
 
 
@@ -22,7 +25,9 @@ def federate_losing(
     """A federation of three clients and four rounds; `lost` says of a round (0: the
     test) and a client whether its score is lost."""
 
-    def run(lost: Callable[[int, int], bool], **settings: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def run(
+        lost: Callable[[int, int], bool], method: str = "fedavg", listen: Listener = silent, **settings: Any
+    ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         class Losing(InProcessGrid):
             def send_and_receive(self, messages: Any, *, timeout: float | None = None) -> list[Message]:
                 messages = list(messages)
@@ -43,9 +48,9 @@ def federate_losing(
 
         monkeypatch.setattr(simulation, "InProcessGrid", Losing)
         sections = {"model": {"width": 8}, "partition": {"kind": "regime", "clients": 3}}
-        federation = configure_federation("fedavg", "stid", 0, {}, sections | {"federation": {"rounds": 4} | settings})
+        federation = configure_federation(method, "stid", 0, {}, sections | {"federation": {"rounds": 4} | settings})
         folder = tmp_path / f"run {len(list(tmp_path.iterdir()))}"
-        metrics = simulation.federate(waves(), federation, folder)
+        metrics = simulation.federate(waves(), federation, folder, listen=listen)
         return metrics, FederationFolder(folder).rounds()
 
     return run
@@ -77,8 +82,55 @@ def test_a_round_that_nobody_could_score_is_skipped(federate_losing: Any) -> Non
     assert "validation" not in lines[1]
     assert metrics["ended"] == "all rounds done"
     metrics, lines = federate_losing(lambda number, client: number in (2, 3), skips=2)
-    assert metrics["ended"] == "2 rounds in a row had too few usable answers"
+    assert metrics["ended"] == "2 rounds in a row had no usable score of the new model from any client"
     assert metrics["best_round"] == 1
+
+
+def test_a_run_that_ends_by_skipped_rounds_says_what_was_wrong_with_them(
+    federate_losing: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, train = Clients.evaluate, Clients.train
+
+    def no_number(self: Clients, client: int, content: Any) -> Any:
+        reply = evaluate(self, client, content)
+        if content["config"]["part"] == "validation" and content["config"]["server-round"] > 1:
+            reply["metrics"]["absolute"] = [float("nan")] * len(reply["metrics"]["absolute"])
+        return reply
+
+    def gone(self: Clients, client: int, content: Any) -> Any:
+        if content["config"]["server-round"] == 3:
+            raise RuntimeError("gone")
+        return train(self, client, content)
+
+    monkeypatch.setattr(Clients, "evaluate", no_number)
+    metrics, _ = federate_losing(lambda number, client: False)
+    assert metrics["ended"] == "3 rounds in a row had no usable score of the new model from any client"
+    monkeypatch.setattr(Clients, "train", gone)
+    metrics, _ = federate_losing(lambda number, client: False)
+    both = "too few usable answers or no usable score of the new model from any client"
+    assert metrics["ended"] == f"3 rounds in a row had {both}"
+
+
+@pytest.mark.parametrize("method", ["fedavgm", "fedopt", "afl", "ffa-robust", "fedproto"])
+def test_a_round_that_nobody_could_score_leaves_the_method_as_it_was(federate_losing: Any, method: str) -> None:
+    """Weights that were put back do not go with moments, mixtures and memories of the round that was not to be."""
+    saved: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+
+    def keep(event: str, facts: dict[str, Any]) -> None:
+        if event == "round":
+            tensors, standing = FederationFolder(place[0]).saved() or pytest.fail("nothing saved")
+            saved[facts["round"]] = tensors, standing.weighting
+        elif event == "start":
+            place[:] = [Path(facts["folder"])]
+
+    place: list[Path] = []
+    _, lines = federate_losing(lambda number, client: number == 2, method=method, listen=keep)
+    assert [line["skipped"] for line in lines] == [False, True, False, False]
+    (one, first), (two, second), (three, third) = saved[1], saved[2], saved[3]
+    assert first == second
+    assert set(one) == set(two) == set(three)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert first != third or any(not torch.equal(two[name], three[name]) for name in two if "model." not in name)
 
 
 def test_a_test_part_that_nobody_could_score_is_an_error(federate_losing: Any) -> None:

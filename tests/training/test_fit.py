@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from f2stnet.data.split import split
 from f2stnet.errors import InputError
@@ -100,6 +101,47 @@ def test_resume_ends_with_the_numbers_of_an_uninterrupted_run(tmp_path: Path) ->
     assert figures(resumed) == figures(whole)
     again = fit(series, small(epochs=6), tmp_path / "cut", resume=True)
     assert figures(again) == figures(whole)
+
+
+@pytest.mark.parametrize("average", [0.0, 0.99])
+@pytest.mark.parametrize("event", ["start", "batch"])
+def test_a_warm_start_that_is_stopped_at_once_goes_on_from_its_start(
+    tmp_path: Path, event: str, average: float
+) -> None:
+    series, config = waves(missing_share=0.05), small("stid", seed=1, epochs=2, average=average)
+    earlier = fit(series, small("stid", epochs=6), tmp_path / "earlier")
+    whole = fit(series, config, tmp_path / "whole", start_from=earlier)
+    fresh = fit(series, config, tmp_path / "fresh")
+
+    def stop(heard: str, facts: dict[str, object]) -> None:
+        if heard == event:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(series, config, tmp_path / "cut", start_from=earlier, listen=stop)
+    resumed = fit(series, config, tmp_path / "cut", resume=True)
+    assert log_of(resumed.folder) == log_of(whole.folder) != log_of(fresh.folder)
+    assert figures(resumed) == figures(whole)
+    for name in ("best", "last"):
+        theirs, mine = (load_file(run.folder / f"{name}.safetensors") for run in (whole, resumed))
+        assert theirs.keys() == mine.keys()
+        assert all(torch.equal(theirs[key], mine[key]) for key in theirs)
+
+
+def test_a_folder_is_no_run_before_it_holds_its_warm_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However early it is killed, there is never a run to resume that has forgotten where it began."""
+    series, config = waves(), small("stid", epochs=1)
+    earlier = fit(series, config, tmp_path / "earlier")
+    seen = []
+
+    def written(self: RunFolder, *given: object) -> None:
+        seen.append((self.path / "config.toml").exists())
+        save(self, *given)
+
+    save = RunFolder.save_last
+    monkeypatch.setattr(RunFolder, "save_last", written)
+    fit(series, config, tmp_path / "warm", start_from=earlier)
+    assert seen == [False, True]  # the start, and the epoch
 
 
 @pytest.mark.parametrize("model", ["f2stnet", "stid"])

@@ -180,6 +180,15 @@ def test_corrupt_json_is_one_line(run: Run) -> None:
     assert json.loads((run.folder / "metrics.json").read_text())
 
 
+@pytest.mark.parametrize("gone", ["graph_digest", "mean", "channels", "start", None])
+def test_a_card_that_lacks_something_is_one_line(run: Run, gone: str | None) -> None:
+    path = run.folder / "series.json"
+    card = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in card.items() if gone and key != gone}))
+    with pytest.raises(InputError, match=rf"series\.json: damaged: it lacks '{gone or 'graph_digest'}'"):
+        Run.load(run.folder)
+
+
 def test_warm_start_matches_sensors_by_name(run: Run, tmp_path: Path) -> None:
     """Sensors s1, s2 stay (in another order), s0 and s3 are gone, 'new' gets a fresh embedding."""
     graph = from_edges(np.array([[0, 1], [1, 2]]), ["s2", "new", "s1"])
@@ -211,3 +220,10 @@ def test_warm_start_says_what_does_not_fit(run: Run, tmp_path: Path) -> None:
     config = replace(wider, training=small(epochs=1).training)
     fit(waves(), config, tmp_path / "w", start_from=run, listen=lambda e, f: heard.extend(f.get("notes", [])))
     assert any("start fresh" in note and "body.window.weight" in note for note in heard)
+
+
+def test_a_warm_start_from_another_model_is_refused(run: Run, tmp_path: Path) -> None:
+    other = configure("stid", 0, {}, {"window": {"input": 6, "horizon": 4}, "model": {"width": 8}})
+    with pytest.raises(InputError, match=r"a run of f2stnet that fits \d+ of the \d+ arrays of this model"):
+        fit(waves(), other, tmp_path / "other", start_from=run)
+    assert not (tmp_path / "other").exists()

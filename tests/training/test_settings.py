@@ -1,5 +1,7 @@
 """Settings of a run: whose recipe it starts from, and what a model can read."""
 
+import re
+
 import pytest
 
 from f2stnet.errors import InputError
@@ -51,6 +53,13 @@ def test_the_common_recipe_is_the_same_for_all(model: str) -> None:
 def test_an_average_that_never_moves_is_refused(average: float) -> None:
     with pytest.raises(InputError, match=f"average = {average}: expected 0 or more and below 1"):
         configure("stid", sections={"training": {"average": average}})
+
+
+@pytest.mark.parametrize(("seed", "expected"), [(-1, "a number that is not negative"), (2**64, "a number below 2^64")])
+def test_a_seed_that_no_generator_takes_is_refused(seed: int, expected: str) -> None:
+    with pytest.raises(InputError, match=f"^seed = {seed}: expected {re.escape(expected)}$"):
+        configure("stid", seed)
+    assert configure("stid", 2**64 - 1).seed == 2**64 - 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import typer
 
 from f2stnet.cli import console
 from f2stnet.cli.groups import Group
-from f2stnet.cli.options import AsJson, GraphFile, Settings, find_series, sections
+from f2stnet.cli.options import AsJson, DataSettings, GraphFile, find_series, sections
 from f2stnet.data.check import check
 from f2stnet.errors import InputError
 from f2stnet.federated.engines.supernode import Client, ClientConfig, start_client
@@ -28,7 +28,7 @@ def init(
     ca: Annotated[
         Path | None, typer.Option(help="The coordinator's ca.crt, if it is at hand already.", metavar="FILE")
     ] = None,
-    settings: Settings = None,
+    settings: DataSettings = None,
     graph: GraphFile = None,
     as_json: AsJson = False,
 ) -> None:

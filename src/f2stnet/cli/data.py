@@ -12,13 +12,14 @@ from rich.table import Table
 from f2stnet import page
 from f2stnet.cli import console
 from f2stnet.cli.groups import Group
-from f2stnet.cli.options import AsJson, GraphFile, Settings, find_series, sections
+from f2stnet.cli.options import AsJson, DataSettings, GraphFile, find_series, sections
 from f2stnet.data import sources
 from f2stnet.data.check import Findings, check, some
 from f2stnet.data.download import get
 from f2stnet.data.public import PUBLIC, find, folders
 from f2stnet.data.show import show
 from f2stnet.errors import InputError
+from f2stnet.registry import few
 from f2stnet.series import GraphSeries
 
 app = typer.Typer(cls=Group, help="List, fetch, check and look at data.", no_args_is_help=True)
@@ -73,7 +74,7 @@ def get_(
 
 
 @app.command("check")
-def check_(data: Spec, settings: Settings = None, graph: GraphFile = None, as_json: AsJson = False) -> None:
+def check_(data: Spec, settings: DataSettings = None, graph: GraphFile = None, as_json: AsJson = False) -> None:
     """Read data and say what is in it: steps, gaps, missing values, odd sensors, the graph.
 
     Ends with status 2 where training would refuse the data.
@@ -93,7 +94,7 @@ def check_(data: Spec, settings: Settings = None, graph: GraphFile = None, as_js
 def show_(
     data: Spec,
     out: Annotated[Path | None, typer.Option(help="The page's file.  \\[default: the data's name].html")] = None,
-    settings: Settings = None,
+    settings: DataSettings = None,
     graph: GraphFile = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")] = False,
 ) -> None:
@@ -167,4 +168,4 @@ def _print(found: Findings) -> None:
 
 
 def _sizes(sizes: tuple[int, ...], most: int = 6) -> str:
-    return ", ".join(map(str, sizes[:most])) + (f" and {len(sizes) - most} smaller ones" if len(sizes) > most else "")
+    return few([str(size) for size in sizes], most)

@@ -8,7 +8,7 @@ import typer
 
 from f2stnet.api import Run
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, Data, GraphFile, RunFolder, Settings, own_series, sections
+from f2stnet.cli.options import AsJson, Data, DataSettings, GraphFile, RunFolder, own_series, sections
 from f2stnet.data.split import origins, split
 from f2stnet.errors import InputError
 from f2stnet.training.reading import read_like
@@ -17,7 +17,7 @@ from f2stnet.training.reading import read_like
 def evaluate(
     folder: RunFolder,
     data: Data = None,
-    settings: Settings = None,
+    settings: DataSettings = None,
     graph: GraphFile = None,
     part: Annotated[
         Literal["train", "validation", "test", "all"], typer.Option(help="Which windows are scored.")
@@ -42,6 +42,9 @@ def evaluate(
     run.refuse_other(series)
     console.print_notes(series.notes + series.graph.notes)
     chosen = origins(series, run.config.window) if part == "all" else getattr(split(series, run.config.window), part)
+    if not len(chosen):
+        window = run.config.window
+        raise InputError(f"series {series.name!r}: no window of {window.input} + {window.horizon} steps lies in it")
     tally = run.evaluate(series, np.asarray(chosen))
     found = tally.summary() | {"part": part, "windows": len(chosen), "targets": tally.by_target(series.targets)}
     if as_json:

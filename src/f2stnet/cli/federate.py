@@ -60,7 +60,9 @@ def federate(
     Example: f2stnet federate --data synthetic --method ffa --partition regime --clients 5 --rounds 3 --out runs/fed
     """
     from f2stnet.experiments.federated_report import federated_report
+    from f2stnet.federated.engines.deploy import read_manifest
     from f2stnet.federated.folder import FederationFolder
+    from f2stnet.federated.manifest import from_manifest
     from f2stnet.federated.settings import configure_federation
     from f2stnet.federated.simulation import federate as run_federation  # Flower takes a second to import
 
@@ -88,7 +90,8 @@ def federate(
             raise InputError("--resume takes everything from the run's folder: give --out alone")
         federation = FederationFolder(out).federation()
         if real:
-            told = FederationFolder(out).manifest()
+            told = read_manifest(out / "manifest.json")
+            from_manifest(told, out / "manifest.json")  # refused here, not on the SuperLink's machine
         else:
             series = own_series(out, federation.run.data, "continue it there")
     elif real:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from f2stnet.cli import console
 from f2stnet.cli.options import AsJson
-from f2stnet.config import build
+from f2stnet.config import build, toml_value
 from f2stnet.data import formats, sources
 from f2stnet.data.split import WindowConfig
 from f2stnet.errors import InputError
@@ -134,7 +134,8 @@ def _print_keys(configs: Mapping[str, Any], as_json: bool, sends: Method | None 
     table = Table("--set key", "default", title_justify="left")
     for section, keys in values.items():
         for key, default in keys.items():
-            table.add_row(f"{section}.{key}", str(default))
+            bare = default is None or isinstance(default, str)
+            table.add_row(f"{section}.{key}", str(default) if bare else toml_value(default))
     if table.row_count:
         console.out.print(table)
     else:

@@ -24,6 +24,12 @@ Settings = Annotated[
         "--set", help="Any key of the config, as model.width=64 or data.zone=Europe/Berlin.", metavar="KEY=VALUE"
     ),
 ]
+DataSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="A key of the data, as data.zone=Europe/Berlin or data.missing=[-999].", metavar="KEY=VALUE"
+    ),
+]
 GraphFile = Annotated[
     str | None,
     typer.Option(

@@ -58,7 +58,9 @@ def train(
         run = fit(series, config, out, resume=resume, start_from=earlier, listen=progress)
     except KeyboardInterrupt:
         progress.close()
-        console.err.print(f"stopped; go on with: f2stnet train --resume --out {out}", soft_wrap=True)
+        begun = (out / "config.toml").exists()
+        told = f"go on with: f2stnet train --resume --out {out}" if begun else "nothing was begun: call it again"
+        console.err.print(f"stopped; {told}", soft_wrap=True)
         raise typer.Exit(130) from None
     finally:
         progress.close()

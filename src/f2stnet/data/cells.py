@@ -109,7 +109,7 @@ def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = ()) -> Ce
     _refuse_twice(grid.index, sensors, moments, names, place, doubt)
     if _unordered(moments, sensors):
         notes = (*notes, "the rows were not in the order of time and have been sorted")
-    notes = (*notes, *gap_note(grid), *doubt)
+    notes = (*notes, *gap_note(grid), *doubt, *([table.doubt] if table.doubt else []))
     utc = None if config.zone or config.time_unit or grid.step >= DAY else stamps.utc is not None
     if sensor is None:
         values = np.full((grid.steps, len(columns), 1), np.nan)

@@ -11,6 +11,7 @@ import numpy as np
 from f2stnet.calendar import parse_clock
 from f2stnet.data.tabular import read_text
 from f2stnet.errors import InputError
+from f2stnet.registry import few
 from f2stnet.series import observe
 
 
@@ -90,8 +91,7 @@ def all_missing_note(mask: np.ndarray, nodes: tuple[str, ...]) -> tuple[str, ...
     silent = [nodes[i] for i in np.flatnonzero(~mask.any(axis=(0, 2)))]
     if not silent:
         return ()
-    shown = ", ".join(silent[:10]) + (f" and {len(silent) - 10} more" if len(silent) > 10 else "")
-    return (f"sensors without a single observation: {shown}",)
+    return (f"sensors without a single observation: {few(silent)}",)
 
 
 @contextmanager

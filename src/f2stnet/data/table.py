@@ -15,6 +15,7 @@ from f2stnet.data.keys import all_missing_note, missing_codes, naming, observed,
 from f2stnet.data.stamps import show
 from f2stnet.errors import InputError
 from f2stnet.graph import Weights
+from f2stnet.registry import few
 from f2stnet.series import GraphSeries
 
 
@@ -133,8 +134,7 @@ def _absent(cells: Cells, like: GraphSeries) -> tuple[str, ...]:
     for kind, known, here in pairs:
         absent = [name for name in known if name not in here]
         if absent:
-            more = f" and {len(absent) - 10} more" if len(absent) > 10 else ""
-            notes.append(f"{kind} that are not in the file count as missing: {', '.join(absent[:10])}{more}")
+            notes.append(f"{kind} that are not in the file count as missing: {few(absent)}")
     extra = [name for name in cells.channels if name not in like.channels]
     if extra:
         notes.append(f"columns that the model does not read: {', '.join(extra[:10])}")

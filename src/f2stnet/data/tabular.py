@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet")
 SAMPLE = 20  # rows that tell the separator
+LOOKED_AT = 1 << 18  # characters that tell whether marks could separate thousands
 MISSING = ["", "NaN", "nan", "NAN", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None"]
 
 
@@ -38,6 +39,7 @@ class Tabular:
     row: Callable[[int], int]  # the row in the file of a record
     read: Callable[[list[int], bool], "pd.DataFrame"]  # columns by place, as texts or as what they are
     decimal: str = "."
+    doubt: str = ""  # what its numbers could mean instead
 
     def distinct(self, column: str) -> tuple[Int[np.ndarray, "R"], list[str]]:
         """A column of texts as places in the list of its distinct texts; '' where a cell is empty."""
@@ -150,7 +152,24 @@ def _open_csv(path: Path) -> Tabular:
     last = len(columns) - 1
     if last > 0 and not columns[last] and not read([last], True)[last].astype(str).str.strip().any():
         columns = columns[:last]  # every line ends in a separator
-    return Tabular(path, _checked(path, columns), lines, read, decimal)
+    return Tabular(path, _checked(path, columns), lines, read, decimal, _thousands(body, separator))
+
+
+def _thousands(body: str, separator: str) -> str:
+    """A doubt, where numbers look like 857 and 1.493: a mark with three digits after it in some of them, no mark and
+    less than a thousand in all others. Decimals would not be missing from every number below a thousand."""
+    looked_at = body if len(body) <= LOOKED_AT else body[:LOOKED_AT].rpartition("\n")[0]
+    cells = [cell.strip(' "') for line in looked_at.split("\n") for cell in line.split(separator)]
+    marked = [cell for cell in cells if re.fullmatch(r"[-+]?\d+[.,]\d+", cell)]
+    whole = [cell for cell in cells if re.fullmatch(r"[-+]?\d+", cell)]
+    grouped = all(re.fullmatch(r"[-+]?[1-9]\d{0,2}[.,]\d{3}", cell) for cell in marked)
+    below = all(abs(int(cell)) < 1000 for cell in whole)
+    if separator == "," or not marked or not grouped or not below or not any(len(cell) > 2 for cell in whole):
+        return ""
+    return (
+        f"{marked[0]!r} stands beside numbers as {whole[-1]!r} and is read as {float(marked[0].replace(',', '.')):g}; "
+        "if its mark separates thousands, take these marks out of the file"
+    )
 
 
 def find_separator(lines: Sequence[str]) -> str:

@@ -181,10 +181,15 @@ class Windows:
         observed = self.mask[past]
         values = torch.where(observed, self.scale(self.raw[past]), 0.0)
         ahead = origins[:, None] + self._ahead
-        clock = torch.cat([past, ahead], dim=1)
+        slot, day = self.clock(origins)
         known, known_observed = self._known(ahead)
         earlier = self._earlier_days(ahead) if self.days else None
-        return Inputs(values, observed.float(), self.slot[clock], self.day[clock], known, known_observed, earlier)
+        return Inputs(values, observed.float(), slot, day, known, known_observed, earlier)
+
+    def clock(self, origins: Int[Tensor, "B"]) -> tuple[Int[Tensor, "B TH"], Int[Tensor, "B TH"]]:
+        """Slot and kind of day of the steps that these windows read, and then of those that they forecast."""
+        steps = origins[:, None] + torch.cat([self._back, self._ahead])
+        return self.slot[steps], self.day[steps]
 
     def labels(self, origins: Int[Tensor, "B"]) -> Labels:
         ahead = origins[:, None] + self._ahead

@@ -24,9 +24,9 @@ Arrays = dict[str, Tensor]  # float32 on the CPU, by the names of the state dict
 class Rows:
     """Arrays that are tables: each row belongs to a sensor, an hour, a kind of day.
 
-    A client that has no data for a row returns it as it came. To average such rows in would only hold back the
-    clients that have learned something, so a row is averaged over its owners: the clients that hold its node, or,
-    for other tables, those that changed it.
+    To average in the rows of a client that has no data for them would only hold back the clients that have learned
+    something, so a row is averaged over its owners: the clients that hold its node, or, for other tables, those that
+    changed it. A client returns the rows that it has no data for as they came (`Local.put_back_unmet`).
     """
 
     of_nodes: frozenset[str] = frozenset()

@@ -79,9 +79,7 @@ class Clients:
         try:
             series = self.source.series(client)
         except InputError as wrong:
-            return RecordDict(
-                {"answer": ConfigRecord({"name": name, "refusal": str(wrong)}), "metrics": MetricRecord()}
-            )
+            return _refusal(name, wrong)
         start = int(series.start.astype("datetime64[s]").astype(np.int64))
         metrics = MetricRecord({"number": client, "start": start, "steps": len(series)})
         return RecordDict({"answer": ConfigRecord({"name": name, "refusal": ""}), "metrics": metrics})
@@ -171,7 +169,8 @@ class Clients:
         model = make_model(run.model, run.settings, task).to(device)
         config = self.federation.config
         steps = 0 if self.method.pooled else config.local_steps  # one client, whose steps are nobody else's measure
-        return Local(model, windows, self.method, run.training, config.local_epochs, steps)
+        owners = config.rows == "owners" and not self.method.pooled
+        return Local(model, windows, self.method, run.training, config.local_epochs, steps, owners)
 
     def _sums(self, held: Held) -> Any:
         own = held.series if len(held.nodes) == len(held.series.nodes) else held.series.select(held.nodes.tolist())

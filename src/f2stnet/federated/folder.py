@@ -20,7 +20,7 @@ from f2stnet.config import to_toml
 from f2stnet.errors import InputError
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.settings import Federation
-from f2stnet.files import existing, read_toml, write_atomically, write_json, write_text
+from f2stnet.files import read_toml, reading, write_atomically, write_json, write_text
 from f2stnet.training.folder import RunFolder
 
 
@@ -32,6 +32,7 @@ class Standing:
     best_round: int = 0
     best_loss: float = float("inf")
     skipped: int = 0  # in a row
+    unscored: int = 0  # of these, because nobody could score the new model
     refused: int = 0  # answers left out so far
     seconds: float = 0.0
     ended: str = ""  # why it is over, once it is
@@ -42,6 +43,7 @@ class Standing:
 class FederationFolder:
     def __init__(self, path: Path) -> None:
         self.path, self.run = path, RunFolder(path)
+        self.checkpoint = path / "server.safetensors"
 
     def write_federation(self, federation: Federation, manifest: dict[str, Any]) -> None:
         write_json(self.path / "manifest.json", manifest)
@@ -51,11 +53,9 @@ class FederationFolder:
         path = self.path / "federation.toml"
         if not path.is_file():
             raise InputError(f"{self.path}: not the folder of a federated run (it has no federation.toml)")
-        return Federation.from_table(self.run.config(), read_toml(path))
-
-    def manifest(self) -> dict[str, Any]:
-        content: dict[str, Any] = json.loads(existing(self.path / "manifest.json").read_text(encoding="utf-8"))
-        return content
+        run = self.run.config()
+        with reading(path):
+            return Federation.from_table(run, read_toml(path))
 
     def client(self, number: int) -> Path:
         return self.path / "clients" / str(number)
@@ -66,7 +66,8 @@ class FederationFolder:
 
     def rounds(self) -> list[dict[str, Any]]:
         path = self.path / "rounds.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+        with reading(path):
+            return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
     def cut_rounds(self, count: int) -> None:
         """Forget rounds that a killed server had written down but not saved."""
@@ -77,12 +78,12 @@ class FederationFolder:
     def save(self, tensors: Arrays, standing: Standing) -> None:
         plain = {name: tensor.contiguous() for name, tensor in tensors.items()}
         header = {"standing": json.dumps(asdict(standing))}
-        write_atomically(self.path / "server.safetensors", lambda target: save_file(plain, target, header))
+        write_atomically(self.checkpoint, lambda target: save_file(plain, target, header))
 
     def saved(self) -> tuple[Arrays, Standing] | None:
-        path = self.path / "server.safetensors"
+        path = self.checkpoint
         if not path.is_file():
             return None
-        with safe_open(path, framework="pt") as stored:
+        with reading(path), safe_open(path, framework="pt") as stored:
             tensors = {name: stored.get_tensor(name) for name in list(stored.keys())}
-            return tensors, Standing(**json.loads(stored.metadata()["standing"]))
+            return tensors, Standing(**json.loads((stored.metadata() or {})["standing"]))

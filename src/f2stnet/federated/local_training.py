@@ -17,8 +17,9 @@ from f2stnet.data.windows import Inputs, Windows
 from f2stnet.errors import InputError
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.local_descent import Descent
-from f2stnet.federated.methods.parts import Batch, Method
+from f2stnet.federated.methods.parts import POWERS, Batch, Method
 from f2stnet.federated.shared_model import LookedUp, Pool, travelling
+from f2stnet.layers.embeddings import declared
 from f2stnet.models import Prepares
 from f2stnet.training.evaluate import Forecaster, score, validation_loss
 from f2stnet.training.holder import look_up
@@ -47,7 +48,9 @@ class Local:
         config: TrainingConfig,
         epochs: int = 1,
         steps: int = 0,
+        owners: bool = False,
     ) -> None:
+        """`owners`: calendar rows are averaged over those who have windows at that time."""
         self.model, self.windows, self.method, self.config, self.epochs = model, windows, method, config, epochs
         self.device = windows.device
         self.keeps_moments = any(objective.keeps_optimiser for objective in method.objectives)
@@ -60,6 +63,7 @@ class Local:
         self.descent = Descent(model, self._losses, config, self.lesson, self.device, self.forecaster.pool, steps)
         self.parameters = self.descent.parameters
         self.looked_up = LookedUp(model)
+        self.tables = sorted(declared(model, "table_rows")) if owners else []
         self._places: dict[str, Tensor] = {}
         self._nodes: np.ndarray | None = None
         self._features: Tensor | None = None
@@ -116,6 +120,7 @@ class Local:
         for objective in self.method.objectives:
             objective.begin(self)
         train_loss = self.descend(keep=self.keeps_moments)
+        self.put_back_unmet()
         trained = self.weights()
         self.validation_loss = self.loss_on(self.parts.validation)
         beside: Arrays = {}
@@ -136,6 +141,18 @@ class Local:
             self.kept |= self.descent.moments()
         return loss
 
+    def put_back_unmet(self) -> None:
+        """Rows of calendar tables for times that no training window has come back as they went: what moved them is
+        weight decay, or an objective that holds the weights near others."""
+        if not self.tables:
+            return
+        slot, day = self.windows.clock(torch.as_tensor(self.parts.train, device=self.device))
+        for name in self.tables:
+            row = self.shared[name]
+            unmet = torch.ones(len(row), dtype=torch.bool, device=self.device)
+            unmet[(slot if name.endswith("slot.weight") else day).unique()] = False
+            row[unmet] = self.anchors[name][unmet]
+
     def loss_on(self, origins: np.ndarray) -> float:
         """The training loss of the model as it stands."""
         at = torch.as_tensor(origins, device=self.device)
@@ -149,8 +166,8 @@ class Local:
             objective.before_evaluation(self)
         with working_precision(self.config.precision, self.device):
             tally = score(self.forecaster, origins)
-        power = {"mae": 1, "mse": 2}.get(self.config.loss)
-        if power is None:
+        power = POWERS.get(self.config.loss)
+        if power is None or self.config.loss_units == "real":
             return tally, self.loss_on(origins)
         sums = (tally.absolute if power == 1 else tally.square).sum((0, 1))  # by target
         total = (sums / self.windows.target_deviation.double() ** power).sum() / tally.count.sum()

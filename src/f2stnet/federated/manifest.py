@@ -6,12 +6,14 @@ eigenvectors.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from f2stnet.errors import InputError
+from f2stnet.files import reading
 from f2stnet.graph import from_edges
 from f2stnet.series import GraphSeries
 from f2stnet.training.card import from_card, to_card
@@ -35,15 +37,16 @@ def to_manifest(series: GraphSeries) -> dict[str, Any]:
     }
 
 
-def from_manifest(manifest: dict[str, Any]) -> GraphSeries:
-    """A series of no steps on the federation's graph."""
-    told = manifest["graph"]
-    edges = np.array(told["edges"], dtype=np.int64).reshape(-1, 2)
-    places = None if told["coordinates"] is None else np.array(told["coordinates"])
-    graph = from_edges(edges, told["nodes"], np.array(told["weights"], dtype=np.float64), "as-is", places)
-    if graph.digest != told["digest"]:
-        raise InputError(f"manifest: its graph has hash {graph.digest}, it says {told['digest']}")
-    return from_card(manifest["card"], graph)
+def from_manifest(manifest: dict[str, Any], where: Path | str = "manifest") -> GraphSeries:
+    """A series of no steps on the federation's graph. `where` it was read from, for messages."""
+    with reading(where):
+        told = manifest["graph"]
+        edges = np.array(told["edges"], dtype=np.int64).reshape(-1, 2)
+        places = None if told["coordinates"] is None else np.array(told["coordinates"])
+        graph = from_edges(edges, told["nodes"], np.array(told["weights"], dtype=np.float64), "as-is", places)
+        if graph.digest != told["digest"]:
+            raise InputError(f"its graph has hash {graph.digest}, it says {told['digest']}")
+        return from_card(manifest["card"], graph)
 
 
 def refuse_misfit(series: GraphSeries, like: GraphSeries) -> None:

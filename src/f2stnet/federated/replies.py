@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import Message, MetricRecord
+from torch import Tensor
 
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.records import from_record
@@ -86,6 +87,11 @@ def _read(client: int, reply: Message, like: Arrays, arrays_key: str, metrics: d
     for name, array in (arrays | beside).items():
         if name in like and array.shape != like[name].shape:
             raise ValueError(f"array {name!r} has shape {tuple(array.shape)}, expected {tuple(like[name].shape)}")
+        both_floating = name in like and array.is_floating_point() and like[name].is_floating_point()
+        if name in like and array.dtype != like[name].dtype and not both_floating:  # numpy's float64 is welcome
+            raise ValueError(f"array {name!r} is {_kind(array)}, expected {_kind(like[name])}")
+        if name not in like and not array.is_floating_point():  # no model has it; what it is good for is a mean
+            raise ValueError(f"array {name!r} is {_kind(array)}, expected a floating point type")
         # One sum finds any NaN or Inf, far cheaper than a mask; a sum that merely overflows is looked at closely.
         values = array.numpy()
         with np.errstate(invalid="ignore", over="ignore"):
@@ -93,6 +99,10 @@ def _read(client: int, reply: Message, like: Arrays, arrays_key: str, metrics: d
         if not np.isfinite(total) and not np.isfinite(values).all():
             raise ValueError(f"array {name!r} holds NaN or infinite numbers")
     return Answer(client, arrays, beside, metrics)
+
+
+def _kind(array: Tensor) -> str:
+    return str(array.dtype).removeprefix("torch.")
 
 
 def _scalars(content: Mapping[str, object]) -> dict[str, float]:

@@ -22,12 +22,14 @@ from f2stnet.federated.fairness import fairness
 from f2stnet.federated.folder import FederationFolder, Standing
 from f2stnet.federated.manifest import to_manifest
 from f2stnet.federated.methods import Method
+from f2stnet.federated.methods.parts import POWERS
 from f2stnet.federated.records import from_record, to_record
 from f2stnet.federated.registration import register, send
 from f2stnet.federated.replies import silence
 from f2stnet.federated.settings import Federation, FederationConfig
 from f2stnet.federated.shared_model import saved_beside, travelling
 from f2stnet.federated.strategy import WeightedStrategy
+from f2stnet.files import reading
 from f2stnet.layers.embeddings import declared
 from f2stnet.models import count_parameters, make_model
 from f2stnet.series import GraphSeries
@@ -83,11 +85,12 @@ class Server:
             minimum=1 if self.method.pooled else min(self.config.minimum, self.federation.clients),
             clients={node: client for client, node in known.node.items()},
             examples={client: sizes[0] for client, sizes in known.windows.items()},
-            scales=known.scale,
+            scales={client: scale ** POWERS.get(run.training.loss, 1) for client, scale in known.scale.items()},
             rows=None if self.method.pooled else rows,
             shares_weights=self.method.shares_weights,
             trainers=(0,) if self.method.pooled else None,
             names=known.name,
+            statistics=set(travelling(model)) - {name for name, _ in model.named_parameters()},
             fraction_train=self.config.fraction,
         )
         arrays = as_arrays(travelling(model))
@@ -101,11 +104,9 @@ class Server:
             self.place.cut_rounds(0)
             return arrays
         tensors, self.standing = saved
+        with reading(self.place.checkpoint):
+            self._restore(tensors, self.standing.weighting)
         self.place.cut_rounds(self.standing.round)
-        self.method.weighting.restore(self.standing.weighting)
-        if self.method.optimiser is not None:
-            self.method.optimiser.restore(under("optimiser.", tensors))
-        self.strategy.beside = under("beside.", tensors)
         return under("model.", tensors)
 
     # A round
@@ -114,6 +115,8 @@ class Server:
         at, began = self.standing, time.perf_counter()
         number = at.round + 1
         rate = self._rate(number - 1)
+        # Copies, as optimisers step in place.
+        before = {name: array.clone() for name, array in self._state({}).items()}, self.method.weighting.state()
         config = ConfigRecord({"rate": rate, "best-round": at.best_round, **self.registered.config})
         messages = self.strategy.configure_train(number, to_record(arrays), config, self.grid)
         replies = list(self.grid.send_and_receive(messages, timeout=self.config.timeout))
@@ -121,9 +124,14 @@ class Server:
         at.round, at.refused = number, at.refused + len(self.strategy.last["refused"])
         proposed = None if new is None else from_record(new)
         validation = None if proposed is None else self._evaluate(proposed, "validation", number)
-        skipped = proposed is None or validation is None  # a model that nobody could score is none to go on from
+        skipped = validation is None
         at.skipped = at.skipped + 1 if skipped else 0
-        arrays = arrays if proposed is None or skipped else proposed
+        at.unscored = at.unscored + (proposed is not None) if skipped else 0
+        if proposed is not None and skipped:  # a model that nobody could score is none to go on from
+            log.warning("round %d skipped: no client could score the new model", number)
+            self._restore(*before)
+        elif proposed is not None:
+            arrays = proposed
         line: dict[str, Any] = {"round": number, "rate": rate, "skipped": skipped}
         line |= {key: value for key, value in self.strategy.last.items() if key not in ("weights", "refused")}
         line["weights"] = {str(client): weight for client, weight in self.strategy.last["weights"].items()}
@@ -214,16 +222,28 @@ class Server:
     def _reason_to_end(self) -> str:
         at = self.standing
         if at.skipped >= self.config.skips:
-            return f"{at.skipped} rounds in a row had too few usable answers"
+            causes = {
+                "too few usable answers": at.skipped > at.unscored,
+                "no usable score of the new model from any client": at.unscored > 0,
+            }
+            return f"{at.skipped} rounds in a row had {' or '.join(what for what, so in causes.items() if so)}"
         if self.config.patience and at.round - at.best_round >= self.config.patience:
             return f"no better round for {self.config.patience} rounds"
         return "all rounds done" if at.round >= self.config.rounds else ""
 
     def _state(self, arrays: Arrays) -> Arrays:
+        """What `server.safetensors` holds: the model, and of the method what is arrays."""
         tensors = {f"model.{name}": array for name, array in arrays.items()}
         if self.method.optimiser is not None:
             tensors |= {f"optimiser.{name}": array for name, array in self.method.optimiser.state().items()}
         return tensors | {f"beside.{name}": array for name, array in self.strategy.beside.items()}
+
+    def _restore(self, tensors: Arrays, weighting: dict[str, Any]) -> None:
+        """The method as it was when `_state` and its weighting told what they remember."""
+        self.method.weighting.restore(weighting)
+        if self.method.optimiser is not None:
+            self.method.optimiser.restore(under("optimiser.", tensors))
+        self.strategy.beside = under("beside.", tensors)
 
     # The end
 

@@ -36,7 +36,7 @@ class FederationConfig:
     rate: Literal["constant", "cosine", "decay"] = "cosine"  # of the local learning rate over the rounds
     decay: float = 0.98  # its factor a round, for `decay`
     rows: Literal["all", "owners"] = (
-        "owners"  # a calendar table's rows: mean over all clients, or those that changed them
+        "all"  # a calendar table's rows: mean over all clients, or over those with windows at that time
     )
     scaler: Literal["shared", "own"] = "shared"  # from everybody's sums, or each client's own
     best: Literal["mean", "worst"] = (

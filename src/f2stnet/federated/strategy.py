@@ -10,7 +10,7 @@ trained model on its own validation data.
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -38,6 +38,8 @@ class WeightedStrategy(FedAvg):
     `clients` maps node ids to the clients' own numbers, 0 … K − 1, so that a seed means the same clients in every
     engine, and one of them that is gone is asked all the same and named as missing. Without it, node ids in ascending
     order are numbered as they are met, and those that are there are asked, once `min_available_nodes` are.
+    `statistics` names arrays that nobody descends on, as a normalising layer's running variance: the server's optimiser
+    leaves them at their mean, as its momentum could carry a variance below zero.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class WeightedStrategy(FedAvg):
         trainers: tuple[int, ...] | None = None,
         names: Mapping[int, str] | None = None,
         largest_loss: float = LARGEST_LOSS,
+        statistics: Collection[str] = (),
         **flower: Any,
     ) -> None:
         for key in ("min_available_nodes", "min_train_nodes"):
@@ -70,6 +73,7 @@ class WeightedStrategy(FedAvg):
         self.clients = dict(clients or {})
         self.examples, self.scales = dict(examples or {}), dict(scales or {})
         self.rows, self.shares_weights, self.trainers = rows, shares_weights, trainers
+        self.statistics = frozenset(statistics)
         self.beside: Arrays = {}  # what clients receive beside the weights
         self.last: dict[str, Any] = {}  # facts of the last round: who took part, weights, who was refused
         self.asked: dict[int, int] = {}  # node id → client, of the round under way
@@ -113,7 +117,8 @@ class WeightedStrategy(FedAvg):
             parts = ((a.client, float(c), a.arrays) for a, c in zip(answers, coefficients, strict=True))
             new = combine(self.current, parts, self.rows)
             if self.optimiser is not None:
-                new = self.optimiser.step(self.current, new)
+                means = {name: array for name, array in new.items() if name in self.statistics}
+                new = self.optimiser.step(self.current, new) | means
         counts = {answer.client: self._count(answer) for answer in answers}
         for name, exchange in self.exchanges.items():
             sent = {a.client: {k: v for k, v in a.beside.items() if k.startswith(f"{name}.")} for a in answers}

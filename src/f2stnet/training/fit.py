@@ -44,14 +44,19 @@ def fit(
         task = Task.of(series, window.input, window.horizon, window.days)
         model = make_model(config.model, config.settings, task).to(device)
         windows = Windows(series, scaler, window.input, window.horizon, device, window.days)
+        notes = start_weights(model, start_from, series.nodes) if start_from and not resume else []
         if not resume:
-            notes = start_weights(model, start_from, series.nodes) if start_from else []
-            place.start(config, series, scaler)
-        else:
-            notes = []
+            place.claim()
         notes += unmet_days(series, parts, scaler)
         if isinstance(model, Prepares):
             model.prepare(windows, parts.train)
+        trainer = None  # of a closed form: there is nothing to descend
+        if count_parameters(model):
+            trainer = Trainer(model, windows, parts, training, config.seed, place)
+        if not resume:
+            place.start(config, series, scaler, trainer.state() if trainer and start_from else None)
+        elif trainer:
+            trainer.take_up()
         listen(
             "start",
             {
@@ -63,13 +68,8 @@ def fit(
                 "folder": str(folder),
             },
         )
-        progress = Progress()
-        if count_parameters(model):
-            trainer = Trainer(model, windows, parts, training, config.seed, place)
-            if resume:
-                trainer.take_up()
-            progress = trainer.run(listen)
-        else:  # a closed form: nothing to descend
+        progress = trainer.run(listen) if trainer else Progress()
+        if not trainer:
             place.save_best(model.state_dict())
     run = Run.load(folder, device)
     if not run.metrics:

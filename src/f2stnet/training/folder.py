@@ -24,7 +24,7 @@ from f2stnet.calendar import ALL_KINDS
 from f2stnet.config import to_toml
 from f2stnet.data.scaler import Scaler
 from f2stnet.errors import InputError
-from f2stnet.files import existing, read_toml, write_atomically, write_json, write_text
+from f2stnet.files import existing, read_toml, reading, write_atomically, write_json, write_text
 from f2stnet.graph import Graph
 from f2stnet.series import GraphSeries
 from f2stnet.training.card import from_card, to_card
@@ -48,17 +48,26 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def start(self, config: RunConfig, series: GraphSeries, scaler: Scaler) -> None:
-        """Claim an empty place and write down what this run is."""
+    def claim(self) -> None:
+        """Take an empty place, so that nobody else does while the run is being prepared."""
         if (self.path / "config.toml").exists():
             raise InputError(f"{self.path}: holds a run already; choose another folder, or --resume to continue it")
         if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise InputError(f"{self.path}: exists and is not empty; choose another folder")
         self.path.mkdir(parents=True, exist_ok=True)
+
+    def start(
+        self, config: RunConfig, series: GraphSeries, scaler: Scaler, warm: dict[str, Tensor] | None = None
+    ) -> None:
+        """Write down what this run is, in an empty place. `warm` is where it begins, as for `save_last`: a resumed
+        run makes fresh weights anew from its seed, but knows nothing of another run's."""
+        self.claim()
         series.graph.save(self.path / "graph.npz")
         scaling = {"mean": scaler.mean.tolist(), "deviation": scaler.deviation.tolist(), "kinds": list(scaler.kinds)}
         digests = {"graph_digest": series.graph.digest, "digest": series.digest}
         write_json(self.path / "series.json", to_card(series) | scaling | digests)
+        if warm is not None:
+            self.save_last(warm, Progress())
         write_text(self.path / "config.toml", to_toml(config.to_table()))  # last: its presence makes it a run
 
     def config(self) -> RunConfig:
@@ -69,14 +78,16 @@ class RunFolder:
 
     def template(self) -> tuple[GraphSeries, Scaler, str]:
         """A series of no steps that is otherwise like the one trained on, its scaler, and its data's digest."""
-        card = self._json("series.json")
         graph = Graph.load(existing(self.path / "graph.npz"))
-        if graph.digest != card.pop("graph_digest"):
+        with reading(self.path / "series.json"):
+            card = self._json("series.json")
+            of_graph, digest = card.pop("graph_digest"), card.pop("digest")
+            kinds = tuple(card.pop("kinds", ALL_KINDS))
+            scaler = Scaler(np.array(card.pop("mean")), np.array(card.pop("deviation")), kinds)
+            template = from_card(card, graph)
+        if graph.digest != of_graph:
             raise InputError(f"{self.path / 'graph.npz'}: not the graph this run was trained on")
-        kinds = tuple(card.pop("kinds", ALL_KINDS))
-        scaler = Scaler(np.array(card.pop("mean")), np.array(card.pop("deviation")), kinds)
-        digest = card.pop("digest")
-        return from_card(card, graph), scaler, digest
+        return template, scaler, digest
 
     def append_log(self, line: dict[str, Any]) -> None:
         with (self.path / "log.jsonl").open("a", encoding="utf-8") as log:
@@ -84,7 +95,8 @@ class RunFolder:
 
     def log(self) -> list[dict[str, Any]]:
         path = self.path / "log.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+        with reading(path):
+            return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
     def cut_log(self, epochs: int) -> None:
         """Forget epochs that a killed run had logged but not saved."""
@@ -115,7 +127,8 @@ class RunFolder:
         if not (self.path / "last.safetensors").is_file():
             return None
         tensors, header = _load(self.path / "last.safetensors")
-        return tensors, Progress(**json.loads(header["progress"]))
+        with reading(self.path / "last.safetensors"):
+            return tensors, Progress(**json.loads(header["progress"]))
 
     def _json(self, name: str) -> dict[str, Any]:
         try:

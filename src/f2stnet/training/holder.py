@@ -19,7 +19,7 @@ from f2stnet.data.scaler import training_steps
 from f2stnet.data.split import Origins, WindowConfig, split_at
 from f2stnet.data.windows import Windows
 from f2stnet.errors import InputError
-from f2stnet.files import write_json
+from f2stnet.files import reading, write_json
 from f2stnet.models import Prepares
 from f2stnet.series import GraphSeries
 
@@ -48,12 +48,10 @@ class Holder:
         path = folder / FILE
         if not path.is_file():
             return None
-        try:
+        with reading(path):
             told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             before = np.datetime64(told["training_before"], "s")
             return cls(tuple(told["buffers"]), bool(told["scaler"]), before)
-        except (ValueError, KeyError, TypeError) as wrong:
-            raise InputError(f"{path}: expected buffers, scaler and training_before: {wrong}") from None
 
     @property
     def what(self) -> str:

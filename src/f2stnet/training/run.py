@@ -87,10 +87,10 @@ class Run:
         """Find in `series` what a federated run left to its holder. `predict` and `evaluate` do so by themselves."""
         self.windows(series)
 
-    def days_within(self, series: GraphSeries) -> int:
-        """How many of the earlier days that this run looks at the series reaches back to."""
+    def days_within(self, series: GraphSeries, origin: int) -> int:
+        """How many of the earlier days that this run looks at before an origin the series reaches back to."""
         window = self.config.window
-        return min(window.days, len(series) // season(series.slots_per_day, window.horizon))
+        return min(window.days, origin // season(series.slots_per_day, window.horizon))
 
     def predict(self, series: GraphSeries, origins: Origins) -> np.ndarray:
         """Forecasts in real units, [W, H, N, Y]."""

@@ -83,6 +83,10 @@ class RunConfig:
     training: TrainingConfig
     recipe: Recipe = "common"  # whose training settings it started from
 
+    def __post_init__(self) -> None:
+        require(self.seed >= 0, f"seed = {self.seed}: expected a number that is not negative")
+        require(self.seed < 2**64, f"seed = {self.seed}: expected a number below 2^64")
+
     def to_table(self) -> dict[str, Any]:
         return {
             "seed": self.seed,

@@ -83,7 +83,7 @@ class Trainer:
                 with self._averaged():
                     self.place.save_best(self.model.state_dict())
             self.place.append_log(line)
-            self.place.save_last(self._state(), self.progress)
+            self.place.save_last(self.state(), self.progress)
             listen("epoch", line | {"improved": improved, "of": self.config.epochs})
         return self.progress
 
@@ -172,7 +172,8 @@ class Trainer:
         at = self.progress
         return at.epoch >= self.config.epochs or at.epoch - at.best_epoch >= self.config.patience
 
-    def _state(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, Tensor]:
+        """What `take_up` finds in the folder."""
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         for index, state in self.optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}

@@ -3,7 +3,9 @@
 import torch
 from torch import nn
 
+from f2stnet.errors import InputError
 from f2stnet.layers.embeddings import declared
+from f2stnet.registry import few
 from f2stnet.training.run import Run
 
 
@@ -20,7 +22,7 @@ def start_weights(model: nn.Module, earlier: Run, nodes: tuple[str, ...]) -> lis
     gone = sorted(set(old_place) - set(nodes))
     source = dict(earlier.model.named_parameters())
     per_node = declared(model, "node_rows")
-    fresh = []
+    fresh, sizes = [], {name: parameter.numel() for name, parameter in model.named_parameters()}
     for name, parameter in model.named_parameters():
         old = source.get(name)
         if old is None or old.shape[1:] != parameter.shape[1:]:
@@ -32,15 +34,17 @@ def start_weights(model: nn.Module, earlier: Run, nodes: tuple[str, ...]) -> lis
             parameter.copy_(old)
         else:
             fresh.append(name)
+    missing = sum(sizes[name] for name in fresh)
+    if missing > sum(sizes.values()) / 2:
+        raise InputError(
+            f"{earlier.folder}: a run of {earlier.config.model} that fits {len(sizes) - len(fresh)} of the "
+            f"{len(sizes)} arrays of this model; expected the same model with the same settings"
+        )
     notes = [f"started from {earlier.folder}: {len(kept)} sensors matched by name"]
     if new:
-        notes.append(f"new sensors, fresh embeddings: {_listed(new)}")
+        notes.append(f"new sensors, fresh embeddings: {few(new)}")
     if gone:
-        notes.append(f"sensors that are gone were dropped: {_listed(gone)}")
+        notes.append(f"sensors that are gone were dropped: {few(gone)}")
     if fresh:
-        notes.append(f"parameters that do not fit and start fresh: {_listed(fresh)}")
+        notes.append(f"parameters that do not fit and start fresh: {few(fresh)}")
     return notes
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

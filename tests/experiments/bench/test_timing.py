@@ -1,11 +1,14 @@
 """Clocks and memory meters are right about work whose cost is known."""
 
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
 from f2stnet.errors import InputError
+from f2stnet.experiments.bench import timing
 from f2stnet.experiments.bench.roofs import Roofs, roofs
 from f2stnet.experiments.bench.timing import captured, commit, find_device, machine, peak_extra, take_turns, timed
 
@@ -77,6 +80,21 @@ def test_the_machine_says_what_it_is() -> None:
     assert found["threads"] == torch.get_num_threads()
     assert found["load"] >= 0
     assert commit() is None or len(commit() or "") >= 7
+
+
+@pytest.mark.parametrize(("lies", "ours"), [("src", True), (".venv/lib/python3/site-packages", False)])
+def test_a_commit_is_that_of_the_repository_this_package_is_from(
+    lies: str, ours: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    somebody = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "--quiet"), (*somebody, "commit", "--quiet", "--allow-empty", "--message", "first")):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    here = tmp_path / lies / "f2stnet" / "experiments" / "bench"
+    here.mkdir(parents=True)
+    monkeypatch.setattr(timing, "__file__", str(here / "timing.py"))
+    found = commit()
+    assert (found is not None) == ours
+    assert found is None or len(found) >= 7
 
 
 def test_a_device_that_is_not_there_is_said() -> None:

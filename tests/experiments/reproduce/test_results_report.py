@@ -4,6 +4,7 @@ import re
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from made_up import fill, make
@@ -14,6 +15,7 @@ from f2stnet.experiments.reproduce.records import Store
 from f2stnet.experiments.reproduce.report import report
 from f2stnet.experiments.reproduce.results_file import results_markdown
 from f2stnet.experiments.reproduce.results_page import results_page
+from f2stnet.experiments.reproduce.shelf import cell_of
 from f2stnet.experiments.reproduce.suite import find_suite, read_suite
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,6 +28,14 @@ def test_results_md_is_what_the_records_say() -> None:
 
 def test_the_records_of_this_repository_can_all_be_read() -> None:
     assert Store(ROOT / "results").load()[1] == []
+
+
+def test_runs_whose_cells_were_asked_for_do_not_stay_in_memory() -> None:
+    run = find_suite("accuracy").runs()[0]
+    assert cell_of(run) == cell_of(find_suite("accuracy").runs()[0])
+    gone = ref(run)
+    del run
+    assert gone() is None
 
 
 @pytest.fixture(scope="module")

@@ -172,6 +172,44 @@ def test_a_full_disk_stops_the_suite_with_its_reason_and_loses_nothing(
     assert bench.run().made == 2
 
 
+@pytest.mark.parametrize("wrong", [OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EIO, "I/O error")])
+def test_a_finished_run_whose_record_cannot_be_written_is_not_made_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, wrong: OSError
+) -> None:
+    def refuse(*given: Any) -> None:
+        raise wrong
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "write", refuse)
+        assert bench.run(seeds=[0], rows=["STID"]).made == 0
+    monkeypatch.setattr("f2stnet.training.trainer.Trainer.epoch", refuse)  # there is nothing left to train
+    assert bench.run(seeds=[0], rows=["STID"]).made == 1
+    assert list((bench.folder / "work").iterdir()) == []
+
+
+def test_calls_for_other_results_have_places_of_their_own(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that begins while another is at the same run for other results: neither meets the other's epochs."""
+    bench.write(SUITE.replace("epochs = 1", "epochs = 3"))
+    other, fit = Bench(bench.folder), measure.fit
+    other.suite, other.store = bench.suite, Store(bench.folder / "other results")
+
+    def meanwhile(*given: Any, **named: Any) -> Any:
+        def listen(event: str, facts: dict[str, Any]) -> None:
+            if event == "epoch" and facts["epoch"] == 2:
+                monkeypatch.setattr(measure, "fit", fit)
+                assert other.run(seeds=[0], rows=["STID"]).made == 1
+
+        return fit(*given, **named, listen=listen)
+
+    monkeypatch.setattr(measure, "fit", meanwhile)
+    assert bench.run(seeds=[0], rows=["STID"]).made == 1
+    (mine,), (theirs,) = (store.load()[0] for store in (bench.store, other.store))
+    assert mine["epochs"] == theirs["epochs"]
+    assert len(mine["epochs"]["train_loss"]) == 3
+    assert not mine["cut_off"]
+    assert not theirs["cut_off"]
+
+
 @pytest.mark.parametrize(
     "wrong", [OSError(errno.EDQUOT, "quota"), RuntimeError("I/O error: No space left on device (os error 28)")]
 )

@@ -52,7 +52,7 @@ def finish(out: Path) -> None:
     (out / "metrics.json").write_text('{"rounds": 1}')
 
 
-DONE = Outcome("7", "completed", "", ())
+DONE = Outcome("7", "completed", "")
 
 
 def test_what_the_server_tells_is_heard_and_its_whole_log_is_kept(
@@ -81,7 +81,7 @@ def test_what_the_server_tells_is_heard_and_its_whole_log_is_kept(
 def test_a_run_that_did_not_complete_is_an_error_with_its_reason(tmp_path: Path, status: Any) -> None:
     why = "ServerApp failed with exception: north cannot take part:\nno"
     with pytest.raises(InputError, match=rf"^the run {status}: north cannot take part: no \(its log: .*city\.log\)$"):
-        run(FakeLink(Outcome("7", status, why, ())), tmp_path / "city")
+        run(FakeLink(Outcome("7", status, why)), tmp_path / "city")
 
 
 def test_each_run_has_a_token_of_its_own_and_keeps_it_when_it_goes_on(tmp_path: Path) -> None:

@@ -2,9 +2,23 @@
 
 import pytest
 import torch
+from torch import Tensor, nn
 
+from f2stnet.data.windows import Inputs
 from f2stnet.federated.methods.fedprox import distance
 from workbench import bench, one_batch
+
+
+class Normalised(nn.Module):
+    """The last value, after a normalising layer and a linear one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm1d(1), nn.Linear(1, 3)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        last = inputs.values[:, -1] + 2.0  # [B, N, 1], away from zero
+        return self.head(self.norm(last.flatten(0, 1)).view_as(last)).permute(0, 2, 1)[..., None]
 
 
 def drift(local: object) -> float:
@@ -68,7 +82,7 @@ def test_ditto_keeps_a_personal_model_and_sends_what_fedavg_sends() -> None:
     assert all(torch.equal(weights[name], same[name]) for name in weights)
     assert beside == {}
     personal = {name[6:]: kept for name, kept in local.kept.items() if name.startswith("ditto.")}
-    assert set(personal) == {name for name, _ in local.model.named_parameters()}
+    assert set(personal) == set(local.shared)
     local.take_weights({name: torch.zeros_like(p) for name, p in personal.items()})
     local.score(local.parts.validation)
     assert all(torch.equal(p, personal[name]) for name, p in local.model.named_parameters())
@@ -80,6 +94,32 @@ def test_a_strong_ditto_stays_nearer_to_the_global_model() -> None:
         return float(sum((local.kept[f"ditto.{name}"] - a).square().sum() for name, a in local.anchors.items()))
 
     assert away(100.0) < 0.5 * away(0.0)
+
+
+def test_a_personal_model_follows_the_global_one_however_few_steps_a_client_makes() -> None:
+    """Adam moves by the rate a step: with next to none of it, v is where Θ took it, as far off as it was before."""
+    local, _, _ = trained("ditto", {"mu": 0.1})
+    own = {name: local.kept[f"ditto.{name}"].clone() for name in local.anchors}
+    first = {name: anchor.clone() for name, anchor in local.anchors.items()}
+    second = {name: anchor + 1.0 for name, anchor in first.items()}
+    local.take_weights(second)
+    local.train(1e-12)
+    for name, anchor in second.items():
+        assert torch.allclose(local.kept[f"ditto.{name}"], own[name] + (anchor - first[name]), atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["local", "ditto"])
+def test_a_model_of_one_s_own_has_statistics_of_its_own(method: str) -> None:
+    """Running means of a normalising layer are no parameters, and make as much of a difference."""
+    local = bench(method, model=Normalised())
+    local.train(0.01)
+    own = local.model.norm.running_mean.clone()
+    assert own.abs().max() > 0
+    scored = local.loss_on(local.parts.validation)
+    local.take_weights({name: torch.zeros_like(array) for name, array in local.shared.items()})
+    local.method.objectives[0].before_evaluation(local)
+    assert torch.equal(local.model.norm.running_mean, own)
+    assert local.loss_on(local.parts.validation) == pytest.approx(scored)
 
 
 def test_local_only_goes_on_from_its_own_weights_and_moments() -> None:

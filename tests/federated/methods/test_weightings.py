@@ -131,7 +131,11 @@ def test_qfedavg_by_hand() -> None:
     found = PowerWeights(QFedAvgConfig(q=1.0, lipschitz=2.0)).coefficients(0, told)
     assert found == pytest.approx([2 / 11, 6 / 11])
     even = PowerWeights(QFedAvgConfig(q=0.0)).coefficients(0, told)
-    assert even == pytest.approx([0.5, 0.5])  # q = 0 is the plain mean over participants
+    assert even == pytest.approx([0.5, 0.5])  # q = 0 is FedAvg
+    large = [Report(0, 3, 0.0, 1.0, 0.5), Report(1, 1, 0.0, 3.0, 0.25)]  # p = (.75, .25): Σ p h = 4.75
+    found = PowerWeights(QFedAvgConfig(q=1.0, lipschitz=2.0)).coefficients(0, large)
+    assert found == pytest.approx([1.5 / 4.75, 1.5 / 4.75])
+    assert PowerWeights(QFedAvgConfig(q=0.0)).coefficients(0, large) == pytest.approx([0.75, 0.25])
 
 
 def test_afl_climbs_towards_the_worst_client_and_stays_on_the_simplex() -> None:

@@ -127,9 +127,12 @@ def hardware(device: torch.device) -> str:
 
 
 def commit() -> str | None:
-    """The commit of this checkout, with a + where files differ from it; None outside of one."""
-    here = Path(__file__).parent
+    """The commit of this checkout, with a + where files differ from it; None outside of one. An environment may lie
+    inside somebody else's repository, whose commits say nothing of this code."""
+    here = Path(__file__).resolve().parents[2]
     try:
+        if here != Path(_git(here, "rev-parse", "--show-toplevel")).resolve() / "src" / "f2stnet":
+            return None
         name = _git(here, "rev-parse", "--short", "HEAD")
         changed = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):

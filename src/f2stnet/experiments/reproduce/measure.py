@@ -29,7 +29,7 @@ GROUPS = 4  # of nodes, by the mean of what was observed there
 
 
 def measure(run: Run, data: Found, device: str, work: Path, jobs: int) -> Record:
-    """`work` is the run's folder: what a cut-off run left there is taken up again."""
+    """`work` is the run's folder: what a cut-off run left there is taken up again. It is left to the caller."""
     chosen, series = torch.device(device), open_data(data.spec)
     if not (work / BEGUN[run.kind]).exists():
         shutil.rmtree(work, ignore_errors=True)  # cut off before it had begun
@@ -62,7 +62,6 @@ def measure(run: Run, data: Found, device: str, work: Path, jobs: int) -> Record
     gc.collect()
     if chosen.type == "cuda":
         torch.cuda.empty_cache()  # other workers share the device
-    shutil.rmtree(work, ignore_errors=True)
     return record
 
 
@@ -209,7 +208,7 @@ def _versions() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """Six digits are more than any seed repeats, and keep hundreds of records small."""
+    """Seven digits are more than any seed repeats, and keep hundreds of records small."""
     match value:
         case Mapping():
             return {str(key): _plain(entry) for key, entry in value.items()}

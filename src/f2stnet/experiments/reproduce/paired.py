@@ -17,7 +17,6 @@ class Difference:
     mean: float
     low: float | None  # of the interval; None from one pair
     high: float | None
-    pairs: int
 
     @property
     def tie(self) -> bool:
@@ -42,6 +41,6 @@ def difference(ours: Figures, best: Figures) -> Difference | None:
     apart = {seed: ours[seed] - best[seed] for seed in shared}
     middle, spread = mean(apart), deviation(apart)
     if spread is None:
-        return Difference(middle, None, None, 1)
+        return Difference(middle, None, None)
     reach = float(stdtrit(len(shared) - 1, 0.5 + CONFIDENCE / 2)) * spread / len(shared) ** 0.5
-    return Difference(middle, middle - reach, middle + reach, len(shared))
+    return Difference(middle, middle - reach, middle + reach)

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Callable, Container, Iterable, Sequence
-from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from f2stnet.experiments.reproduce.keys import cell_key, configuration
 from f2stnet.experiments.reproduce.records import DIGITS, Record
@@ -96,9 +96,15 @@ def _order(names: list[str]) -> Callable[[tuple[tuple[int, str], list[Run]]], tu
     return lambda item: (item[0][0], names.index(item[0][1]))
 
 
-@cache
+_cells: WeakKeyDictionary[Run, str] = WeakKeyDictionary()
+
+
 def cell_of(run: Run) -> str:
-    return cell_key(_configuration(run), run.data)
+    """A report asks for a run's cell again and again; it is known as long as the run is there."""
+    found = _cells.get(run)
+    if found is None:
+        found = _cells[run] = cell_key(_configuration(run), run.data)
+    return found
 
 
 _known: dict[str, dict[str, Any]] = {}

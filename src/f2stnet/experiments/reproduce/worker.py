@@ -5,6 +5,7 @@ Workers stay for the whole suite, so torch is imported and data read once, not o
 
 import errno
 import gc
+import hashlib
 import multiprocessing
 import os
 import shutil
@@ -28,8 +29,15 @@ class Job:
     data: Found
     device: str
     results: Path
-    work: Path
+    work: Path  # where runs under way are kept, those of other calls too
     jobs: int  # how many run at a time
+
+    @property
+    def place(self) -> Path:
+        """The run's own folder. A claim holds for one results folder, so whoever makes the same run for another one
+        at the same time needs a place of its own."""
+        whose = hashlib.sha256(os.fsencode(self.results)).hexdigest()[:8]
+        return self.work / f"{self.key}-{whose}"
 
 
 @dataclass(frozen=True)
@@ -60,20 +68,22 @@ def work(job: Job) -> Outcome:
     from f2stnet.experiments.reproduce.measure import measure
 
     store = Store(job.results)
-    place = job.work / job.key
+    record = None
     try:
         with store.claim(job.key) as other:
             if other is not None:
                 return Outcome(job, "busy", other)
             if store.path(job.run.kind, job.key).exists():
                 return Outcome(job, "there")
-            record = measure(job.run, job.data, job.device, place, job.jobs)
+            record = measure(job.run, job.data, job.device, job.place, job.jobs)
             store.write(record)
+            shutil.rmtree(job.place, ignore_errors=True)  # not before: without it the next call would start anew
     except Exception as wrong:
         line = _one_line(wrong)
         if is_full(wrong):
             return Outcome(job, "full", line)
-        shutil.rmtree(place, ignore_errors=True)  # going on with it would end the same way
+        if record is None:
+            shutil.rmtree(job.place, ignore_errors=True)  # going on with it would end the same way
         return Outcome(job, "failed", line)
     rmse = record["test"].get("rmse")
     told = f"RMSE {rmse:.2f}" if rmse is not None else "measured"

@@ -15,7 +15,6 @@ from f2stnet.federated.engines.flower import COLOURS, environment, program, spli
 from f2stnet.files import write_text
 
 SERVER, CLIENT = "f2stnet.federated.apps:server", "f2stnet.federated.apps:client"
-TAIL = 40  # lines of the log that an outcome keeps
 LOOKS = 5  # times that a SuperLink may fail to answer, three seconds apart, before a run counts as lost
 
 
@@ -26,7 +25,6 @@ class Outcome:
     run: str
     status: Literal["completed", "failed", "stopped", "lost"]  # lost: the SuperLink no longer answers
     details: str
-    tail: tuple[str, ...]  # the last lines of the log
 
     @property
     def completed(self) -> bool:
@@ -71,33 +69,32 @@ class Connection:
         app = self.home / "app"
         write_text(app / "pyproject.toml", app_toml(federation, server, client))
         run = self._flwr("run", str(app), "link")["run-id"]
-        tail: list[str] = []
         try:
-            return self._follow(run, tail, listen)
+            return self._follow(run, listen)
         except KeyboardInterrupt:
             self._flwr("stop", run, "link")
             raise
 
-    def _follow(self, run: str, tail: list[str], listen: Callable[[str], None]) -> Outcome:
+    def _follow(self, run: str, listen: Callable[[str], None]) -> Outcome:
         failures, heard = 0, 0
         while True:
-            heard = self._log(run, heard, tail, listen)
+            heard = self._log(run, heard, listen)
             try:
                 row = self._flwr("list", "link", "--run-id", run)["runs"][0]
                 failures = 0
             except InputError as wrong:
                 failures += 1
                 if failures == LOOKS:
-                    return Outcome(run, "lost", str(wrong), tuple(tail))
+                    return Outcome(run, "lost", str(wrong))
                 time.sleep(3.0)
                 continue
             status, _, ending = row["status"].partition(":")
             if status == "finished":
                 said = "" if row["status-details"] == "N/A" else row["status-details"]
-                return Outcome(run, ending, said, tuple(tail))
+                return Outcome(run, ending, said)
             time.sleep(1.0)
 
-    def _log(self, run: str, heard: int, tail: list[str], listen: Callable[[str], None]) -> int:
+    def _log(self, run: str, heard: int, listen: Callable[[str], None]) -> int:
         """Pass the log on until it ends; a stream that broke begins anew, so the lines `heard` before are skipped."""
         words = [program("flwr"), "log", run, "link", "--stream"]
         with subprocess.Popen(
@@ -109,8 +106,6 @@ class Connection:
                 for place, line in enumerate(_log_lines(process.stdout), start=1):
                     if place > heard:
                         listen(line)
-                        tail.append(line)
-                        del tail[:-TAIL]
                 return max(heard, place)
             finally:
                 process.terminate()

@@ -3,6 +3,10 @@
     personal:  loss + μ/2 ‖v − Θ_global‖²
 
 The global model is trained as without Ditto; each client is judged by its personal model, which never leaves it.
+
+The paper leaves the solver open. Adam's steps have the size of the rate, however far v is from Θ and whatever μ is: a
+client with a few windows makes a few of them a round and would never catch up with Θ. So v starts each round as far
+from the new Θ as it ended from the last one, at v + (Θ_new − Θ_old).
 """
 
 from dataclasses import dataclass
@@ -42,10 +46,13 @@ class Personal(Objective):
         return task + 0.5 * self.strength * distance(local.parameters, local.anchor)
 
     def end(self, local: "Local") -> Arrays:
-        local.take_weights(under("ditto.", local.kept) or local.anchors)
+        now = {name: anchor.cpu() for name, anchor in local.anchors.items()}
+        before, own = under("ditto-from.", local.kept), under("ditto.", local.kept)
+        local.take_weights(own | {name: own[name] + (now[name] - old) for name, old in before.items()} or now)
         self.strength.fill_(self.mu)
         local.descend()
-        local.kept |= {f"ditto.{name}": p.detach().cpu().clone() for name, p in local.model.named_parameters()}
+        local.kept |= {f"ditto.{name}": array for name, array in local.weights().items()}
+        local.kept |= {f"ditto-from.{name}": anchor.clone() for name, anchor in now.items()}
         return {}
 
     def before_evaluation(self, local: "Local") -> None:

@@ -32,7 +32,7 @@ class Alone(Objective):
         local.take_weights(under("now.", local.kept))
 
     def end(self, local: "Local") -> Arrays:
-        weights = {name: p.detach().cpu().clone() for name, p in local.model.named_parameters()}
+        weights = local.weights()  # statistics of normalising layers among them
         local.kept |= {f"now.{name}": p for name, p in weights.items()}
         loss = torch.tensor(local.validation_loss)
         if "best_loss" not in local.kept or loss < local.kept["best_loss"]:

@@ -72,6 +72,9 @@ class Objective:
         """The model has just been given the server's weights and will be scored."""
 
 
+POWERS = {"mae": 1, "mse": 2}  # of the labels' scale with which a loss grows; mixtures have no single one
+
+
 @dataclass(frozen=True)
 class Report:
     """What the server knows of one participant of a round beside its arrays."""
@@ -81,7 +84,7 @@ class Report:
     loss: float  # of its trained model on its validation part, in training deviations
     initial_loss: float | None = None  # of the model it was sent, on its training part
     moved: float | None = None  # ‖Θ_k − Θ‖²
-    scale: float = 1.0  # deviation of its own training values, in shared deviations
+    scale: float = 1.0  # what a loss owes to the deviation of its own training values, in shared deviations
 
 
 class Weighting(Protocol):

@@ -1,11 +1,12 @@
 """q-FedAvg (Li et al., ICLR 2020): descends Σ_k p_k F_k^{q+1}, so clients with high loss pull harder.
 
-    Δ_k = L (Θ − Θ_k),   h_k = q F_k^{q−1} ‖Δ_k‖² + L F_k^q,   Θ ← Θ − Σ_k F_k^q Δ_k / Σ_k h_k
+    Δ_k = L (Θ − Θ_k),   h_k = q F_k^{q−1} ‖Δ_k‖² + L F_k^q,   Θ ← Θ − Σ_k p_k F_k^q Δ_k / Σ_k p_k h_k
 
 F_k is the training loss of the model that the client was sent. L is 1 / local learning rate where clients descend by
 plain SGD. Adam's moves are not rate × gradient and far longer; with such an L the first term of h_k, which grows with
 L², would hold the model where it is. So L is a setting here, and its default was picked on validation. Written for
-`combine`, c_k = L F_k^q / Σ_j h_j. The published rule gives every participant the same prior; so does this.
+`combine`, c_k = L p_k F_k^q / Σ_j p_j h_j. The paper has p_k in the draw of a round's clients and none in these sums;
+here every client is drawn alike, so p_k stands in them.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from f2stnet.config import require
+from f2stnet.federated.methods.fedavg import prior
 from f2stnet.federated.methods.parts import Part, Report, methods
 
 
@@ -40,7 +42,8 @@ class PowerWeights:
         loss = np.array([max(report.initial_loss or 0.0, 1e-10) for report in reports])
         moved = np.array([report.moved or 0.0 for report in reports])
         h = q * loss ** (q - 1) * L**2 * moved + L * loss**q
-        weights: np.ndarray = L * loss**q / h.sum()
+        share = prior(reports)
+        weights: np.ndarray = L * share * loss**q / (share * h).sum()
         return weights
 
     def facts(self, t: int) -> dict[str, float]:

@@ -251,7 +251,7 @@ def test_a_superlink_that_dies_makes_the_run_lost(tmp_path: Path, monkeypatch: p
     files = make_certificates(tmp_path, ["127.0.0.1"])
     link = Connection(f"127.0.0.1:{free_port()}", files.ca, tmp_path / "home")
     monkeypatch.setattr(connection, "LOOKS", 1)
-    outcome = link._follow("7", [], lambda line: None)
+    outcome = link._follow("7", lambda line: None)
     assert outcome.status == "lost"
     assert not outcome.completed
 

@@ -162,6 +162,18 @@ def test_a_dataset_toml_brings_its_own_keys_and_must_agree() -> None:
     assert read_like(run, dataset(**same | {"missing": "[]"}), {"missing": [0]}).missing == (0.0,)
 
 
+def test_recent_readings_may_come_with_a_dataset_toml() -> None:
+    table("a.csv")
+    run = trained("a.csv")
+    path = Path(dataset()) / "dataset.toml"
+    by_toml, by_table = read_recent_like(run, path, {}), read_recent_like(run, Path("a.csv"), {})
+    last = np.array([len(by_table)])
+    assert np.array_equal(run.predict(by_toml, last), run.predict(by_table, last))
+    path.write_text(path.read_text() + 'service_hours = ["05:00", "23:00"]\n')
+    with pytest.raises(InputError, match="service hours"):
+        read_recent_like(run, path.parent, {})
+
+
 def test_the_runs_own_source_is_read_with_all_its_keys() -> None:
     table("a.csv")
     run = trained(dataset(), missing=[0], unit="veh/h")

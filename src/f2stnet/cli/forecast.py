@@ -16,7 +16,9 @@ def forecast(
     folder: RunFolder,
     recent: Annotated[
         Path | None,
-        typer.Option("--input", help="A CSV or Parquet of recent observations.  \\[default: the run's own data]"),
+        typer.Option(
+            "--input", help="Recent observations: CSV, Parquet, dataset.toml.  \\[default: the run's own data]"
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Where the forecast goes (.csv or .parquet).  \\[default: printed]")

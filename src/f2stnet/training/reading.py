@@ -40,7 +40,12 @@ def read_like(run: Run, spec: str, given: Mapping[str, Any]) -> GraphSeries:
 
 
 def read_recent_like(run: Run, path: Path, given: Mapping[str, Any]) -> GraphSeries:
-    """Recent readings for a forecast. Only how the file is laid out may differ from the run's own data."""
+    """Recent readings for a forecast. Only how a table is laid out may differ from the run's own data; a dataset.toml
+    brings its own keys, which must agree."""
+    if path.suffix == ".toml" or path.is_dir():
+        series = read_like(run, str(path), given)
+        run.refuse_other(series)
+        return series
     like, step = run.template, show_step(run.template.step)
     for key in given:
         if key not in LAYOUT and key in {field.name for field in fields(TableConfig)}:

@@ -316,3 +316,17 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on_with_resume(tmp_path: Path) -> N
     config.write_text(config.read_text().replace("epochs = 400", f"epochs = {logged + 1}"))
     subprocess.run([*program, "train", "--resume", *out], check=True, capture_output=True)
     assert json.loads((tmp_path / "run" / "metrics.json").read_text())["epochs"] == logged + 1
+
+
+def test_a_few_new_rows_are_scored_with_part_all(table: Path, tmp_path: Path) -> None:
+    words = ["--set", "training.epochs=1", "--set", "model.width=8"]
+    call("train", "--data", table, "--model", "stid", *words, "--out", tmp_path / "run")
+    frame = pd.read_csv(table)
+    few, fewer = tmp_path / "few.csv", tmp_path / "fewer.csv"
+    frame.tail(24).to_csv(few, index=False)
+    frame.tail(8).to_csv(fewer, index=False)
+    with pytest.raises(InputError, match="too few for training, validation and test; --part all scores every window"):
+        call("evaluate", tmp_path / "run", "--data", few)
+    assert "1 windows" in call("evaluate", tmp_path / "run", "--data", few, "--part", "all")
+    with pytest.raises(InputError, match=r"no window of 12 \+ 12 steps lies in it"):
+        call("evaluate", tmp_path / "run", "--data", fewer, "--part", "all")

@@ -9,8 +9,9 @@ import typer
 from f2stnet.api import Run
 from f2stnet.cli import console
 from f2stnet.cli.options import AsJson, Data, DataSettings, GraphFile, RunFolder, own_series, sections
-from f2stnet.data.split import origins, split
+from f2stnet.data.split import WindowConfig, origins, split
 from f2stnet.errors import InputError
+from f2stnet.series import GraphSeries
 from f2stnet.training.reading import read_like
 
 
@@ -20,7 +21,8 @@ def evaluate(
     settings: DataSettings = None,
     graph: GraphFile = None,
     part: Annotated[
-        Literal["train", "validation", "test", "all"], typer.Option(help="Which windows are scored.")
+        Literal["train", "validation", "test", "all"],
+        typer.Option(help="Which windows are scored; the parts divide whatever data is given."),
     ] = "test",
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +43,7 @@ def evaluate(
         series = read_like(run, data, keys)
     run.refuse_other(series)
     console.print_notes(series.notes + series.graph.notes)
-    chosen = origins(series, run.config.window) if part == "all" else getattr(split(series, run.config.window), part)
+    chosen = _chosen(series, run.config.window, part)
     if not len(chosen):
         window = run.config.window
         raise InputError(f"series {series.name!r}: no window of {window.input} + {window.horizon} steps lies in it")
@@ -55,3 +57,12 @@ def evaluate(
         rows |= found["targets"]
     title = f"{run.config.model} on {series.name}, {part} part, {len(chosen):,} windows"
     console.print_errors(rows, title, series.unit)
+
+
+def _chosen(series: GraphSeries, window: WindowConfig, part: str) -> np.ndarray:
+    if part == "all":
+        return origins(series, window)
+    try:
+        return np.asarray(getattr(split(series, window), part))
+    except InputError as wrong:
+        raise InputError(f"{wrong}; --part all scores every window that there is") from None

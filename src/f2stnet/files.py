@@ -16,7 +16,9 @@ from safetensors import SafetensorError
 
 from f2stnet.errors import InputError
 
-# What readers of JSON, TOML, arrays and weights raise at content that is cut off or lacks what they look for.
+# What readers of JSON, TOML, arrays and weights raise at content that is cut off or lacks what they look for. A changed
+# byte can make a list of a table (TypeError, AttributeError) or name a compression that zipfile has not
+# (NotImplementedError).
 DAMAGE = (
     ValueError, LookupError, TypeError, AttributeError, EOFError, NotImplementedError,
     zipfile.BadZipFile, zlib.error, SafetensorError,
@@ -69,7 +71,8 @@ def reading(path: Path | str) -> Iterator[None]:
         if isinstance(wrong, OSError) and wrong.errno != errno.EINVAL:  # a seek that damaged lengths led nowhere
             raise
         why = f"it lacks {wrong}" if isinstance(wrong, KeyError) else " ".join(str(wrong).split())
-        raise InputError(f"{path}: damaged: {why or type(wrong).__name__}") from None
+        # With its cause: what looks like damage may be a mistake of ours, and then somebody has to find it.
+        raise InputError(f"{path}: damaged: {why or type(wrong).__name__}") from wrong
 
 
 def existing(path: Path) -> Path:

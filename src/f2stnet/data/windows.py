@@ -132,6 +132,7 @@ class Windows:
         self.day = torch.from_numpy(nearest_kinds(scaler.kinds)[self._day]).to(self.device)
         self._back = torch.arange(-input_steps, 0, device=self.device)
         self._ahead = torch.arange(horizon, device=self.device)
+        self._span = torch.cat([self._back, self._ahead])
         self._earlier = torch.arange(-days, 0, device=self.device) * season(self.slots_per_day, horizon)
         self._shifts = self._clock_shifts(series) if days and series.zone is not None else None
         self._own: Tensor | None = None  # steps that may be looked up, once `hold_steps` was called
@@ -188,7 +189,7 @@ class Windows:
 
     def clock(self, origins: Int[Tensor, "B"]) -> tuple[Int[Tensor, "B TH"], Int[Tensor, "B TH"]]:
         """Slot and kind of day of the steps that these windows read, and then of those that they forecast."""
-        steps = origins[:, None] + torch.cat([self._back, self._ahead])
+        steps = origins[:, None] + self._span
         return self.slot[steps], self.day[steps]
 
     def labels(self, origins: Int[Tensor, "B"]) -> Labels:

@@ -53,6 +53,11 @@ def crowded(series: Sequence[Series]) -> bool:
     return len(series) > 6
 
 
+def numbered(series: Sequence[Series]) -> list[tuple[int, Series]]:
+    """Each with the number of its colour and dash."""
+    return [(place if line.number is None else line.number, line) for place, line in enumerate(series)]
+
+
 def near_the_best(points: Sequence[Series]) -> tuple[list[Series], str]:
     """Points that leave each other room, and a sentence about those that would not."""
     best = min(line.y[0] for line in points if line.y[0] is not None)

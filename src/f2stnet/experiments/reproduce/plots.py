@@ -3,7 +3,7 @@
 from typing import Any
 
 from f2stnet import page
-from f2stnet.experiments.reproduce.figures import Figure, close_together, crowded, shades
+from f2stnet.experiments.reproduce.figures import Figure, close_together, crowded, numbered, shades
 from f2stnet.page import Html, escape, in_two, short
 
 
@@ -28,7 +28,6 @@ def _name(name: str) -> str:
 
 
 def _lines(figure: Figure) -> Drawn:
-    numbers = [place if line.number is None else line.number for place, line in enumerate(figure.series)]
     negative = any(value is not None and value < 0 for line in figure.series for value in line.y)
     data = [
         {
@@ -39,7 +38,7 @@ def _lines(figure: Figure) -> Drawn:
                 "dash": page.DASHES[(at + at // len(page.PALETTE)) % len(page.DASHES)],
             },
         }
-        for at, line in zip(numbers, figure.series, strict=True)
+        for at, line in numbered(figure.series)
     ]  # fmt: skip
     layout = {
         "showlegend": True,

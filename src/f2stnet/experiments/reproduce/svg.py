@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from f2stnet.experiments.bench.plot import COLOURS, DASHES, GREY
-from f2stnet.experiments.reproduce.figures import Figure, Series, close_together, crowded, shades
+from f2stnet.experiments.reproduce.figures import Figure, Series, close_together, crowded, numbered, shades
 from f2stnet.experiments.reproduce.tables import show
 from f2stnet.page import escape, in_two, short
 
@@ -77,7 +77,7 @@ def _lines(figure: Figure) -> tuple[float, list[str]]:
     across = Axis((x for line in figure.series for x in line.x), LEFT, WIDTH - RIGHT, tight=True)
     up = Axis(every, bottom, top)
     parts = [*legend, *_frame(figure, across, up, top, bottom)]
-    for number, line in _numbered(figure.series):
+    for number, line in numbered(figure.series):
         points = [f"{across(x):.1f} {up(y):.1f}" for x, y in zip(line.x, line.y, strict=True) if y is not None]
         parts.append(f'<path d="M{"L".join(points)}" {_stroke(number)}/>')
     return bottom + BOTTOM, parts
@@ -203,10 +203,6 @@ def _shade(share: float) -> str:
     return "#" + "".join(f"{round(x + (y - x) * at):02x}" for x, y in zip(a, b, strict=True))
 
 
-def _numbered(series: Sequence[Series]) -> list[tuple[int, Series]]:
-    return [(place if line.number is None else line.number, line) for place, line in enumerate(series)]
-
-
 def _stroke(number: int) -> str:
     colour, dash = COLOURS[number % len(COLOURS)], DASHES[(number + number // len(COLOURS)) % len(DASHES)]
     return f'fill="none" stroke="{colour}" stroke-width="1.8" stroke-dasharray="{dash}"'
@@ -225,7 +221,7 @@ def _legend(series: Sequence[Series], sign: Callable[[float, float, int], str]) 
     """Names three abreast below the title, long ones two, each after its sign, and where the plot begins."""
     parts = []
     abreast, most = (3, 28) if max(len(line.name) for line in series) <= 28 else (2, 48)
-    for place, (number, line) in enumerate(_numbered(series)):
+    for place, (number, line) in enumerate(numbered(series)):
         row, column = divmod(place, abreast)
         x, y = 12 + 666 // abreast * column, 36 + 16 * row
         parts.append(sign(x, y - 4, number))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DittoConfig:
-    mu: float = 0.1  # published: 1
+    mu: float = 0.01  # published: 1
 
     def __post_init__(self) -> None:
         require(self.mu >= 0, f"mu = {self.mu}: expected 0 or more")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MoonConfig:
-    mu: float = 0.1  # published: 1
+    mu: float = 0.01  # published: 1
     temperature: float = 0.5  # τ
 
     def __post_init__(self) -> None:

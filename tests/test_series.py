@@ -1,6 +1,7 @@
 """GraphSeries: what it refuses, and how it is cut."""
 
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
@@ -113,3 +114,18 @@ def test_observing_leaves_the_array_handed_in_alone():
 
 def test_a_code_is_found_after_rounding_to_float32():
     assert observe(np.array([-999.9]), missing=(-999.9,))[1].tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"targets": ("rain",), "known": ()},
+        {"known": ()},
+        {"zone": "Asia/Shanghai"},
+        {"holidays": (date(2024, 1, 1),)},
+        {"service_hours": (0, 3600)},
+    ],
+)
+def test_another_task_on_the_same_numbers_has_another_digest(change):
+    assert small(**change).digest != small().digest
+    assert small(title="another title").digest == small().digest

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FedProxConfig:
-    mu: float = 0.0001  # published: .01. Tuned, as every default here that differs from its paper; see docs/federated.md
+    mu: float = (
+        0.0001  # published: .01. Tuned, as every default here that differs from its paper; see docs/federated.md
+    )
 
     def __post_init__(self) -> None:
         require(self.mu >= 0, f"mu = {self.mu}: expected 0 or more")

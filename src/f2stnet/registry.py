@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 from f2stnet.errors import InputError
@@ -29,6 +30,7 @@ class Registry(dict[str, Entry]):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.kind = kind
+        self.broken: dict[str, str] = {}  # what other packages offer and could not be imported
 
     def register(
         self,
@@ -47,9 +49,19 @@ class Registry(dict[str, Entry]):
 
         return file
 
+    def add_installed(self, group: str) -> None:
+        """Modules that other packages name under an entry point group of ours: they register things by being imported.
+        Workers of other processes find them the same way."""
+        for point in entry_points(group=group):
+            try:
+                point.load()
+            except Exception as wrong:  # somebody else's module; ours must still work
+                self.broken[point.name] = f"{point.value} cannot be imported: {wrong}"
+
     def find(self, name: str) -> Entry:
         if name not in self:
-            raise InputError(f"unknown {self.kind} {name!r}{did_you_mean(name, self)}")
+            broken = "".join(f"; {why}" for why in self.broken.values())
+            raise InputError(f"unknown {self.kind} {name!r}{did_you_mean(name, self)}{broken}")
         return self[name]
 
 

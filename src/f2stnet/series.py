@@ -106,8 +106,8 @@ class GraphSeries:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what was observed, where and when, and of what is asked of it: other targets or hours of service are
-        another task on the same numbers."""
+        """A hash of what was observed, where and when, and of what is asked of it: other targets or other hours of
+        service are another task on the same numbers."""
         seen = (self.start, self.step, self.channels, self.graph.digest)
         asked = (self.targets, self.known, self.zone, [str(day) for day in self.holidays], self.service_hours)
         content = hashlib.sha256("|".join(map(str, seen + asked)).encode())

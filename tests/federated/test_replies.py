@@ -51,7 +51,7 @@ B = np.ones(3, np.float32)
         (reply(loss=1e30), r"loss = 1e\+30"),
         (reply(loss=math.nan), "loss = nan"),
         (reply(loss=-1.0), "loss = -1"),
-        (reply(**{"initial-loss": math.inf}), "initial-loss = inf"),
+        (reply(loss=math.inf), "loss = inf"),
     ],
 )
 def test_an_unusable_answer_is_left_out_and_says_why(bad: Message, why: str) -> None:

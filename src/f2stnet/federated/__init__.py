@@ -1,18 +1,36 @@
 """Federated training: partition, methods, client and server, engines.
 
-`FFA`, `FFARobust` and `AFL` are Flower strategies that work in any Flower app.
+`FFA`, `FFARobust`, `AFL` and what `make_strategy` makes are Flower strategies that work in any Flower app.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from f2stnet.federated.aggregate import MomentOptimiser, OptimiserConfig
     from f2stnet.federated.settings import configure_federation
     from f2stnet.federated.simulation import federate
-    from f2stnet.federated.strategy import AFL, FFA, FFARobust, WeightedStrategy
+    from f2stnet.federated.strategies import AFL, FFA, FFARobust, make_strategy
+    from f2stnet.federated.strategy import WeightedStrategy
 
-__all__ = ["AFL", "FFA", "FFARobust", "WeightedStrategy", "configure_federation", "federate"]
+__all__ = [
+    "AFL",
+    "FFA",
+    "FFARobust",
+    "MomentOptimiser",
+    "OptimiserConfig",
+    "WeightedStrategy",
+    "configure_federation",
+    "federate",
+    "make_strategy",
+]
 
-_HOMES = {"configure_federation": "settings", "federate": "simulation"}
+_HOMES = {
+    "MomentOptimiser": "aggregate",
+    "OptimiserConfig": "aggregate",
+    "WeightedStrategy": "strategy",
+    "configure_federation": "settings",
+    "federate": "simulation",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -21,4 +39,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'f2stnet.federated' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"f2stnet.federated.{_HOMES.get(name, 'strategy')}"), name)
+    return getattr(import_module(f"f2stnet.federated.{_HOMES.get(name, 'strategies')}"), name)

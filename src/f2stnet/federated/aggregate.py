@@ -50,12 +50,13 @@ def combine(old: Arrays, replies: Iterable[tuple[int, float, Arrays]], rows: Row
     total = sum(coefficient for _, coefficient, _ in every)
     new: Arrays = {}
     for name, before in old.items():
-        start = before if before.dtype in (torch.float32, torch.float64) else before.double()
+        wide = before.dtype in (torch.float32, torch.float64) or before.is_complex()
+        start = before if wide else before.double()
         moved, move = torch.zeros_like(start), torch.empty_like(start)
         weight: Tensor | None = None
         for client, coefficient, arrays in every:
             owned = rows.owned(name, client, before, arrays[name]) if rows else None
-            torch.sub(arrays[name], start, out=move)
+            torch.sub(arrays[name].to(start.dtype), start, out=move)
             if owned is None:
                 moved.add_(move, alpha=coefficient)
             else:
@@ -66,17 +67,27 @@ def combine(old: Arrays, replies: Iterable[tuple[int, float, Arrays]], rows: Row
             # Coefficients that do not sum to one step as far along an owner's row as along the shared arrays.
             scale = torch.where(weight > 0, total / torch.where(weight > 0, weight, 1.0), 0.0)
             moved.mul_(_column(scale, moved).to(moved.dtype))
+        if not bool(torch.isfinite(moved).all()):  # −inf of a mask, which all have: −inf − (−inf) is no number
+            moved = torch.where(torch.isfinite(start), moved, torch.zeros_like(moved))
         new[name] = like(before, start + moved)
     return new
 
 
 def like(before: Tensor, value: Tensor) -> Tensor:
     """The value in the type of what it takes the place of; counts are rounded."""
-    return (value if before.is_floating_point() else value.round()).to(before.dtype)
+    return (value if before.is_floating_point() or before.is_complex() else value.round()).to(before.dtype)
 
 
 def _column(per_row: Tensor, like: Tensor) -> Tensor:
     return per_row.view(-1, *[1] * (like.dim() - 1))
+
+
+class Combiner(Protocol):
+    """What may stand in the place of `combine`: a median, a trimmed mean."""
+
+    def __call__(
+        self, old: Arrays, replies: Iterable[tuple[int, float, Arrays]], rows: Rows | None = None
+    ) -> Arrays: ...
 
 
 class ServerOptimiser(Protocol):

@@ -34,11 +34,12 @@ class Descent:
         self.optimiser = adam(self.parameters, config, device)
         self.total = torch.zeros(2, dtype=torch.float64, device=device)  # task loss and labels of the epoch
         self.captured: dict[int, CapturedStep] = {}  # by batch size
-        self.pool, self.steps = pool, steps
+        self.pool, self.steps, self.made = pool, steps, 0
 
     def start(self, rate: float, moments: Mapping[str, Tensor]) -> None:
         """From these moments, from fresh ones where there are none."""
         self._set_moments(moments)
+        self.made = 0  # steps since
         self.optimiser.param_groups[0]["lr"].fill_(rate)
 
     def epoch(self, train: np.ndarray, number: int) -> float:
@@ -48,6 +49,7 @@ class Descent:
         self.model.train()
         self.total.zero_()
         batches = order.tensor_split(min(self.steps, len(order))) if self.steps else order.split(self.config.batch)
+        self.made += len(batches)
         for done, origins in enumerate(batches):
             self.lesson.at(number * len(batches) + done, len(batches))
             if self.config.capture and self.device.type == "cuda":

@@ -25,7 +25,7 @@ from f2stnet.federated.methods import Method
 from f2stnet.federated.methods.parts import POWERS
 from f2stnet.federated.records import from_record, to_record
 from f2stnet.federated.registration import register, send
-from f2stnet.federated.replies import silence
+from f2stnet.federated.replies import LARGEST_LOSS, silence
 from f2stnet.federated.settings import Federation, FederationConfig
 from f2stnet.federated.shared_model import saved_beside, travelling
 from f2stnet.federated.strategy import WeightedStrategy
@@ -81,6 +81,7 @@ class Server:
             self.method.weighting,
             self.method.optimiser,
             self.method.exchanges,
+            self.method.combiner,
             seed=run.seed,
             minimum=1 if self.method.pooled else min(self.config.minimum, self.federation.clients),
             clients={node: client for client, node in known.node.items()},
@@ -90,6 +91,8 @@ class Server:
             shares_weights=self.method.shares_weights,
             trainers=(0,) if self.method.pooled else None,
             names=known.name,
+            largest_loss=LARGEST_LOSS,
+            shown=("initial-loss", "train-loss"),
             statistics=set(travelling(model)) - {name for name, _ in model.named_parameters()},
             fraction_train=self.config.fraction,
         )

@@ -15,7 +15,7 @@ from torch import Tensor
 from f2stnet.config import build
 from f2stnet.data.windows import Inputs, Labels
 from f2stnet.errors import InputError
-from f2stnet.federated.aggregate import Arrays, ServerOptimiser
+from f2stnet.federated.aggregate import Arrays, Combiner, ServerOptimiser, combine
 from f2stnet.registry import Registry
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class Report:
     initial_loss: float | None = None  # of the model it was sent, on its training part
     moved: float | None = None  # ‖Θ_k − Θ‖²
     scale: float = 1.0  # what a loss owes to the deviation of its own training values, in shared deviations
+    metrics: Mapping[str, float] = field(default_factory=dict)  # all single numbers of its reply
+    beside: Mapping[str, Tensor] = field(default_factory=dict)  # what objectives sent beside the weights
 
 
 class Weighting(Protocol):
@@ -122,6 +124,7 @@ class Part:
     weighting: Weighting | None = None
     optimiser: ServerOptimiser | None = None
     exchange: Exchange | None = None
+    combiner: Combiner | None = None  # in the place of the weighted mean
     sends: tuple[Sent, ...] = ()
     only_under: str | None = None  # the partition it is meaningful under
     alone: bool = False  # cannot be composed
@@ -147,6 +150,7 @@ class Method:
     optimiser: ServerOptimiser | None
     exchanges: Mapping[str, Exchange]
     sends: tuple[Sent, ...]
+    combiner: Combiner = combine
     only_under: str | None = None
     pooled: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # each part's config, by its name
@@ -183,6 +187,7 @@ def compose(spec: str, sections: Mapping[str, Mapping[str, Any]] | None = None) 
             raise InputError(f"method {spec!r}: {name} stands alone")
     weightings = _only_one(spec, "weights clients", {n: p.weighting for n, p in parts.items()})
     optimisers = _only_one(spec, "is a server optimiser", {n: p.optimiser for n, p in parts.items()})
+    combiners = _only_one(spec, "replaces the mean", {n: p.combiner for n, p in parts.items()})
     if not weightings:
         weightings = [methods.find("fedavg").make(methods.find("fedavg").config).weighting]
     weighting = weightings[0]
@@ -195,6 +200,7 @@ def compose(spec: str, sections: Mapping[str, Mapping[str, Any]] | None = None) 
         weighting=weighting,
         optimiser=optimisers[0] if optimisers else None,
         exchanges={name: part.exchange for name, part in parts.items() if part.exchange},
+        combiner=combiners[0] if combiners else combine,
         sends=sends + tuple(sent for part in parts.values() for sent in part.sends),
         only_under=next((part.only_under for part in parts.values() if part.only_under), None),
         pooled=any(part.pooled for part in parts.values()),

@@ -94,7 +94,7 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
         cells = _from_table(source, how) if is_table(source) else _from_array(source, how)
         graph = read_graph(graph_config, base, cells.nodes)
         codes = missing_codes(how.missing or ())
-        values, mask, infinite = observed(cells.values, codes)
+        values, mask, odd = observed(cells.values, codes, cells.channels)
         known = how.known or ()
         return GraphSeries(
             values=values,
@@ -113,7 +113,7 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
             holidays=parse_holidays(how.holidays or (), base),
             service_hours=parse_hours(how.service_hours),
             missing=codes,
-            notes=(*cells.notes, *infinite, *all_missing_note(mask, cells.nodes)),
+            notes=(*cells.notes, *odd, *all_missing_note(mask, cells.nodes)),
         )
 
 

@@ -1,6 +1,6 @@
 """Keys that data sources share: values that mean 'missing', holidays, service hours."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from f2stnet.calendar import parse_clock
+from f2stnet.data.codes import code_note
 from f2stnet.data.tabular import read_text
 from f2stnet.errors import InputError
 from f2stnet.registry import few
@@ -77,13 +78,16 @@ def parse_hours(pair: tuple[str, str] | None) -> tuple[int, int] | None:
     return begin, end
 
 
-def observed(values: np.ndarray, missing: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """`observe`, and a note where infinite numbers became missing ones."""
+def observed(
+    values: np.ndarray, missing: tuple[float, ...], channels: Sequence[str] = ()
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """`observe`, and notes where infinite numbers became missing ones, or some of `channels` may mean it."""
     with np.errstate(over="ignore"):  # a number beyond float32 counts as infinite
         numbers = np.asarray(values).astype(np.float32)
     infinite = int(np.isinf(numbers).sum())
     numbers, mask = observe(numbers, missing)
-    return numbers, mask, (f"{infinite} infinite values count as missing",) if infinite else ()
+    notes = (f"{infinite} infinite values count as missing",) if infinite else ()
+    return numbers, mask, (*notes, *code_note(numbers, mask, channels, missing))
 
 
 def all_missing_note(mask: np.ndarray, nodes: tuple[str, ...]) -> tuple[str, ...]:

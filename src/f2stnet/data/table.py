@@ -48,7 +48,7 @@ def read_table(path: Path, config: TableConfig) -> GraphSeries:
         options = GraphConfig(array=config.graph_array, neighbours=config.neighbours, weights=config.weights)
         graph = guess_graph(given_file(config.graph, path.parent), cells.nodes, options)
     codes = missing_codes(config.missing)
-    values, mask, infinite = observed(cells.values, codes)
+    values, mask, odd = observed(cells.values, codes, cells.channels)
     with naming(path):
         return GraphSeries(
             values=values,
@@ -67,7 +67,7 @@ def read_table(path: Path, config: TableConfig) -> GraphSeries:
             holidays=parse_holidays(given_files(config.holidays, path.parent), path.parent),
             service_hours=parse_hours(config.service_hours),
             missing=codes,
-            notes=(*cells.notes, *infinite, *all_missing_note(mask, cells.nodes)),
+            notes=(*cells.notes, *odd, *all_missing_note(mask, cells.nodes)),
         )
 
 
@@ -107,8 +107,8 @@ def read_recent(path: str | Path, like: GraphSeries, config: CellsConfig | None 
     rows = [like.nodes.index(name) for name in cells.nodes]
     for channel in shared:
         numbers[:, rows, like.channels.index(channel)] = cells.values[:, :, cells.channels.index(channel)]
-    values, mask, infinite = observed(numbers, like.missing)
-    notes = (*cells.notes, *infinite, *_absent(cells, like))
+    values, mask, odd = observed(numbers, like.missing, like.channels)
+    notes = (*cells.notes, *odd, *_absent(cells, like))
     if (cells.start - like.start).astype("timedelta64[s]").astype(int) % like.step:
         raise InputError(
             f"{path}: times as {show(cells.start)} are not on the model's steps of {show_step(like.step)} "

@@ -48,7 +48,7 @@ def find_codes(seen: Float32[np.ndarray, "V"]) -> list[tuple[str, int]]:
     low, high = np.quantile(np.unique(seen[:: 1 + len(seen) // SAMPLE]), [0.1, 0.9])
     width = float(high - low)
     while len(found) < MOST:
-        suspects = [end for end in (seen.min(), seen.max()) if _is_code(seen, end, width)]
+        suspects = [end for end in (float(seen.min()), float(seen.max())) if _is_code(seen, end, width)]
         if not suspects:
             break
         for end in suspects:
@@ -57,14 +57,14 @@ def find_codes(seen: Float32[np.ndarray, "V"]) -> list[tuple[str, int]]:
     return found
 
 
-def _is_code(seen: Float32[np.ndarray, "V"], end: np.float32, width: float) -> bool:
+def _is_code(seen: Float32[np.ndarray, "V"], end: float, width: float) -> bool:
     others = seen[seen != end]
     if width <= 0 or len(seen) - len(others) < OFTEN or len(others) < OFTEN:
         return False
     nearest = others.min() if end < others.min() else others.max()
     nines = re.fullmatch(r"-?9+(\.9+)?", _text(end)) is not None
     only_negative = nines and end < 0 <= nearest
-    return only_negative or abs(float(nearest) - float(end)) > (FAR_NINES if nines else FAR) * width
+    return only_negative or abs(float(nearest) - end) > (FAR_NINES if nines else FAR) * width
 
 
 def _text(number: float) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from f2stnet.calendar import KIND_NAMES, nearest_kinds
+from f2stnet.data.check import empty_sensors, silent_parts, some
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Parts, split
 from f2stnet.data.windows import Task, Windows
@@ -44,6 +45,9 @@ def fit(
         task = Task.of(series, window.input, window.horizon, window.days)
         model = make_model(config.model, config.settings, task).to(device)
         windows = Windows(series, scaler, window.input, window.horizon, device, window.days)
+        silent_part = silent_parts(series, parts, window.horizon)
+        if count_parameters(model) and silent_part:
+            raise InputError(f"series {series.name!r}: {silent_part[0]}; there is nothing to train or to choose by")
         notes = start_weights(model, start_from, series.nodes) if start_from and not resume else []
         if not resume:
             place.claim()
@@ -117,13 +121,10 @@ def unmet_days(series: GraphSeries, parts: Parts, scaler: Scaler) -> list[str]:
 
 
 def refuse_empty_sensors(series: GraphSeries) -> None:
-    seen = np.asarray(series.mask[:, :, list(series.target_index)].any(axis=(0, 2)))
-    if not seen.all():
-        names = [name for name, any_seen in zip(series.nodes, seen, strict=True) if not any_seen]
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    empty = empty_sensors(series)
+    if empty:
         raise InputError(
-            f"series {series.name!r}: no observation at all for sensor {', '.join(map(repr, names[:3]))}{more}; "
-            "leave it out of the data"
+            f"series {series.name!r}: no observation at all for sensor {some(empty)}; leave it out of the data"
         )
 
 

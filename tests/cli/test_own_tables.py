@@ -1,6 +1,8 @@
 """A run and a person's own tables: odd names, other files, places that cannot be written."""
 
+import errno
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -170,6 +172,48 @@ def test_a_folder_in_place_of_the_forecast_is_one_line(
         main()
     assert left.value.code == 2
     assert f"error: {tmp_path / 'f.parquet'}: cannot be read or written: is a directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.parquet"])
+def test_a_full_disk_is_one_line_and_leaves_no_half_forecast(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def full(frame: pd.DataFrame, *given: object, **keys: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = train(flow(), tmp_path)
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", full)
+    monkeypatch.setattr(sys, "argv", ["f2stnet", "forecast", str(run), "--out", str(tmp_path / name)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last == f"error: {tmp_path / name}: cannot be read or written: no space left on device"
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full")
+def test_a_full_disk_behind_what_is_printed_is_one_line() -> None:
+    words = [sys.executable, "-c", "from f2stnet.cli import main; main()", "data", "list"]
+    with Path("/dev/full").open("w") as printed:
+        done = subprocess.run(words, stdout=printed, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: what is printed: cannot be read or written: no space left on device\n"
+
+
+def test_a_forecast_for_scripts_is_one_object_on_the_datas_clock(tmp_path: Path) -> None:
+    run = train(flow(), tmp_path, "--set", "data.zone=Europe/Berlin", "--set", "data.unit=cars", model="last-value")
+    found = json.loads(call("forecast", run, "--json").stdout)
+    assert {key: found[key] for key in ("model", "data", "unit", "zone", "out", "notes")} == {
+        "model": "last-value", "data": "own", "unit": "cars", "zone": "Europe/Berlin", "out": None, "notes": []
+    }  # fmt: skip
+    assert len(found["forecast"]) == 4 * 2
+    assert found["forecast"][0] == {"time": "2024-06-17T00:00:00+02:00", "sensor": "A", "value": 330.0}
+    with_out = json.loads(call("forecast", run, "--json", "--out", tmp_path / "f.csv").stdout)
+    assert with_out == found | {"out": str(tmp_path / "f.csv")}
+    assert pd.read_csv(tmp_path / "f.csv")["value"].tolist() == [row["value"] for row in found["forecast"]]
+    assert "--json prints one object" in " ".join(call("forecast", "--help").stdout.split())
 
 
 def test_an_error_of_the_machine_that_names_no_file_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

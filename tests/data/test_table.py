@@ -119,7 +119,7 @@ def test_a_wide_sensor_may_have_any_name(tmp_path: Path, name: str, cells: tuple
     ]
     text = "\n".join([f"time,{name},B", *rows])
     if "x" in cells:
-        assert refused(tmp_path, text) == f"x.csv, row 4, column {name!r}: 'x' is no number"
+        assert refused(tmp_path, text).startswith(f"x.csv, row 4, column {name!r}: 'x' is no number")
         return
     found = series(tmp_path, text)
     assert (found.nodes, found.channels) == ((name, "B"), ("value",))
@@ -208,8 +208,39 @@ def test_the_same_time_twice_is_refused_with_both_rows(tmp_path: Path) -> None:
 
 
 def test_a_text_cell_is_refused_with_file_row_column_and_text(tmp_path: Path) -> None:
-    assert refused(tmp_path, WIDE.replace("30", "broken")) == "x.csv, row 4, column 's2': 'broken' is no number"
-    assert refused(tmp_path, LONG.replace("52", "?")) == "x.csv, row 5, column 'speed': '?' is no number"
+    told = refused(tmp_path, WIDE.replace("30", "broken"))
+    assert told.startswith("x.csv, row 4, column 's2': 'broken' is no number")
+    told = refused(tmp_path, LONG.replace("52", "?"))
+    assert told.startswith(
+        "x.csv, row 5, column 'speed': '?' is no number; if it means 'not observed', the key missing"
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "toml"])
+def test_a_text_in_cells_may_mean_missing(tmp_path: Path, suffix: str) -> None:
+    text = WIDE.replace("30", "-").replace(",1,", ",n/k,")
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    if suffix == "parquet":
+        pd.read_csv(path).to_parquet(tmp_path / "x.parquet")
+        path = tmp_path / "x.parquet"
+    if suffix == "toml":
+        (tmp_path / "dataset.toml").write_text('values = "x.csv"\nmissing = ["-", "n/k", 2]\n')
+    keys = {} if suffix == "toml" else {"missing": ["-", "n/k", 2]}
+    found = load(tmp_path if suffix == "toml" else path, **keys)
+    np.testing.assert_array_equal(found.mask[:, :, 0], [[0, 1], [0, 0], [1, 0]])
+    assert found.missing == (2.0,)
+    with pytest.raises(InputError, match="'n/k' is no number"):
+        load(tmp_path if suffix == "toml" else path, missing=["-"])
+
+
+def test_a_text_that_means_missing_is_for_tables_alone(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((4, 2)))
+    (tmp_path / "dataset.toml").write_text(
+        'values = "x.npy"\nstart = 2024-01-01T00:00:00\nstep = "1h"\nmissing = ["-"]\n'
+    )
+    with pytest.raises(InputError, match=r"dataset\.toml: missing = '-': is a text, which only tables have"):
+        load(tmp_path)
 
 
 def test_a_time_that_is_none_is_refused_with_row_and_text(tmp_path: Path) -> None:

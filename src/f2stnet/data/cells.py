@@ -69,9 +69,10 @@ class Cells:
     utc: bool | None = None  # as in GraphSeries
 
 
-def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = ()) -> Cells:
-    """`nodes` are sensors that are known by now: a column of one's name holds its readings."""
-    table = open_table(path)
+def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = (), marks: tuple[str, ...] = ()) -> Cells:
+    """`nodes` are sensors that are known by now: a column of one's name holds its readings. `marks` are texts in
+    cells that mean 'not observed'."""
+    table = open_table(path, marks)
     time = _time_column(table, config)
     times, texts = table.distinct(time) if time is not None else (np.zeros(0, np.int64), [])
     sensor, doubt = _sensor_column(table, config, nodes, _shared(times, texts))

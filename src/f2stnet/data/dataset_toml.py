@@ -26,7 +26,15 @@ from f2stnet.config import build, require
 from f2stnet.data.arrays import named, read_array, read_numbers
 from f2stnet.data.cells import Cells, CellsConfig, Layout, read_cells
 from f2stnet.data.graph_files import GraphConfig, read_graph
-from f2stnet.data.keys import all_missing_note, missing_codes, naming, observed, parse_holidays, parse_hours
+from f2stnet.data.keys import (
+    all_missing_note,
+    codes_and_marks,
+    missing_codes,
+    naming,
+    observed,
+    parse_holidays,
+    parse_hours,
+)
 from f2stnet.data.stamps import (
     Stamps,
     counted,
@@ -91,9 +99,10 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
     source = base / str(how.values)
     graph_files = [base / file for file in graph_config.files]
     with naming(path, source, *graph_files):
-        cells = _from_table(source, how) if is_table(source) else _from_array(source, how)
+        missing, in_table = how.missing or (), is_table(source)
+        codes, marks = codes_and_marks(missing) if in_table else (missing_codes(missing), ())
+        cells = _from_table(source, how, marks) if in_table else _from_array(source, how)
         graph = read_graph(graph_config, base, cells.nodes)
-        codes = missing_codes(how.missing or ())
         values, mask, odd = observed(cells.values, codes, cells.channels)
         known = how.known or ()
         return GraphSeries(
@@ -117,10 +126,10 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
         )
 
 
-def _from_table(path: Path, how: DatasetConfig) -> Cells:
+def _from_table(path: Path, how: DatasetConfig, marks: tuple[str, ...]) -> Cells:
     for key in ("array", "channels_from", "nodes_from", "nodes"):
         require(getattr(how, key) is None, f"{key} is for arrays; {path.name} is a table with named columns")
-    return read_cells(path, CellsConfig(**_given(how, CellsConfig)))
+    return read_cells(path, CellsConfig(**_given(how, CellsConfig)), marks=marks)
 
 
 def _given(config: DatasetConfig, of: type) -> dict[str, Any]:

@@ -16,17 +16,37 @@ from f2stnet.registry import few
 from f2stnet.series import observe
 
 
-def missing_codes(entries: Iterable[Any]) -> tuple[float, ...]:
-    """`["nan", 0]` as numbers; NaN means missing anyway."""
-    codes = []
+def codes_and_marks(entries: Iterable[Any]) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """`["nan", 0, "-"]` as the numbers and the texts in cells of a table that mean 'not observed'; NaN does anyway."""
+    codes: list[float] = []
+    marks: list[str] = []
     for entry in entries:
-        if isinstance(entry, str) and entry.lower() == "nan":
-            continue
-        if isinstance(entry, bool) or not isinstance(entry, int | float):
-            raise InputError(f"missing = {entry!r}: expected 'nan' or a number")
-        if np.isfinite(entry):
-            codes.append(float(entry))
-    return tuple(codes)
+        number = _number(entry) if isinstance(entry, str) else entry
+        if isinstance(number, bool) or not isinstance(number, str | int | float):
+            raise InputError(f"missing = {entry!r}: expected 'nan' or a number, or a text that cells of a table hold")
+        if isinstance(number, str):
+            if number.startswith("[") and number.endswith("]"):  # a shell takes quotes away
+                raise InputError(f"missing = {entry!r}: no list; in a shell, --set 'data.missing=[\"-\"]' is one")
+            marks.append(number)
+        elif np.isfinite(number):
+            codes.append(float(number))
+    return tuple(codes), tuple(marks)
+
+
+def missing_codes(entries: Iterable[Any]) -> tuple[float, ...]:
+    """`["nan", 0]` as numbers, where there are no cells that could hold a text."""
+    codes, marks = codes_and_marks(entries)
+    if marks:
+        raise InputError(f"missing = {marks[0]!r}: is a text, which only tables have; expected 'nan' or a number")
+    return codes
+
+
+def _number(text: str) -> float | str:
+    """A text as the number that it is, where it is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()
 
 
 def parse_holidays(entries: Iterable[Any], base: Path) -> tuple[date, ...]:

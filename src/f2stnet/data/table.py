@@ -11,7 +11,7 @@ from f2stnet.calendar import DAY, show_step
 from f2stnet.config import require
 from f2stnet.data.cells import Cells, CellsConfig, read_cells
 from f2stnet.data.graph_files import GraphConfig, edgeless, guess_graph, near
-from f2stnet.data.keys import all_missing_note, missing_codes, naming, observed, parse_holidays, parse_hours
+from f2stnet.data.keys import all_missing_note, codes_and_marks, naming, observed, parse_holidays, parse_hours
 from f2stnet.data.stamps import show
 from f2stnet.errors import InputError
 from f2stnet.graph import Weights
@@ -28,7 +28,7 @@ class TableConfig(CellsConfig):
     unit: str = ""
     targets: tuple[str, ...] = ()  # the channels that are forecast; all that are not known where absent
     known: tuple[str, ...] = ()  # the channels whose future is known
-    missing: tuple[Any, ...] = ()  # numbers that mean 'not observed'
+    missing: tuple[Any, ...] = ()  # numbers, and texts in cells, that mean 'not observed'
     holidays: tuple[Any, ...] = ()  # dates, or a text file with one date a line
     service_hours: tuple[str, str] | None = None
     graph: str | None = None  # edge list, matrix or coordinates
@@ -42,12 +42,12 @@ class TableConfig(CellsConfig):
 
 
 def read_table(path: Path, config: TableConfig) -> GraphSeries:
-    cells = read_cells(path, config)
+    codes, marks = codes_and_marks(config.missing)
+    cells = read_cells(path, config, marks=marks)
     graph = edgeless(cells.nodes)
     if config.graph is not None:
         options = GraphConfig(array=config.graph_array, neighbours=config.neighbours, weights=config.weights)
         graph = guess_graph(given_file(config.graph, path.parent), cells.nodes, options)
-    codes = missing_codes(config.missing)
     values, mask, odd = observed(cells.values, codes, cells.channels)
     with naming(path):
         return GraphSeries(

@@ -10,7 +10,7 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ class Tabular:
     read: Callable[[list[int], bool], "pd.DataFrame"]  # columns by place, as texts or as what they are
     decimal: str = "."
     doubt: str = ""  # what its numbers could mean instead
+    marks: tuple[str, ...] | None = None  # texts that mean 'no number'; None where nobody can name any
 
     def distinct(self, column: str) -> tuple[Int[np.ndarray, "R"], list[str]]:
         """A column of texts as places in the list of its distinct texts; '' where a cell is empty."""
@@ -79,7 +80,7 @@ class Tabular:
         results, wrong = [], []
         for i, column in enumerate(columns):
             cells = texts.iloc[:, i].astype(str).str.strip()
-            empty = texts.iloc[:, i].isna() | cells.isin(MISSING)
+            empty = texts.iloc[:, i].isna() | cells.isin([*MISSING, *(self.marks or ())])
             if self.decimal == ",":  # a point would be one of thousands
                 cells = cells.where(~cells.str.contains(".", regex=False), "no number").str.replace(",", ".")
             parsed = pd.to_numeric(cells.where(~empty), errors="coerce").astype(np.float64)
@@ -89,8 +90,12 @@ class Tabular:
                 wrong.append((int(bad[0]), column, str(texts.iloc[bad[0], i])))
         if wrong:
             record, column, text = min(wrong, key=lambda found: found[0])
-            raise InputError(f"{self.path}, row {self.row(record)}, column {column!r}: {text!r} is no number")
+            where = f"{self.path}, row {self.row(record)}, column {column!r}"
+            raise InputError(f"{where}: {text!r} is no number{self._hint(text)}")
         return results
+
+    def _hint(self, text: str) -> str:
+        return "" if self.marks is None else f"; if it means 'not observed', the key missing says so, as [{text!r}]"
 
     def place(self, column: str) -> int:
         if column not in self.columns:
@@ -106,8 +111,9 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def open_table(path: Path) -> Tabular:
-    return _open_parquet(path) if path.name.lower().endswith(".parquet") else _open_csv(path)
+def open_table(path: Path, marks: tuple[str, ...] | None = None) -> Tabular:
+    table = _open_parquet(path) if path.name.lower().endswith(".parquet") else _open_csv(path)
+    return replace(table, marks=marks)
 
 
 def _open_csv(path: Path) -> Tabular:

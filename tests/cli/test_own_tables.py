@@ -45,9 +45,24 @@ def test_evaluate_reads_another_file_as_the_runs_own(tmp_path: Path) -> None:
     assert json.loads(call("evaluate", run, "--data", tmp_path / "other.csv", "--json").stdout)["mae"] < 1e-3
     words = ("evaluate", run, "--data", tmp_path / "other.csv", "--set", "data.missing=[-1]", "--json")
     assert json.loads(call(*words).stdout)["mae"] > 1
-    frame[["time", "A"]].to_csv(tmp_path / "other.csv", index=False)
-    with pytest.raises(InputError, match="sensor 'B' is gone"):
-        call("evaluate", run, "--data", tmp_path / "other.csv")
+
+
+@pytest.mark.parametrize("command", [("evaluate", "--data"), ("forecast", "--input")], ids=lambda words: words[0])
+def test_a_table_is_read_alike_for_a_forecast_and_a_score(command: tuple[str, str], tmp_path: Path) -> None:
+    frame = flow()
+    run = train(frame, tmp_path)
+    words = (command[0], run, command[1])
+    frame[["time", "A"]].to_csv(tmp_path / "one.csv", index=False)
+    assert "note: sensors that are not in the file count as missing: B" in call(*words, tmp_path / "one.csv").stderr
+    frame.rename(columns={"B": "b"}).to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(InputError, match="sensor 'b' is not one the model knows"):
+        call(*words, tmp_path / "other.csv")
+    frame.to_csv(tmp_path / "tabs.tsv", sep="\t", index=False)
+    call(*words, tmp_path / "tabs.tsv")
+    frame.loc[::9, "A"] = -999
+    frame.to_csv(tmp_path / "coded.csv", index=False)
+    assert "-999" in call(*words, tmp_path / "coded.csv").stderr
+    assert "-999" not in call(*words, tmp_path / "coded.csv", "--set", "data.missing=[-999]").stderr
 
 
 def test_evaluate_says_what_had_to_be_done_to_the_data(tmp_path: Path) -> None:

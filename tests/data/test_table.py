@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from f2stnet.data import load, read_recent
-from f2stnet.data.cells import CellsConfig
+from f2stnet.data.table import TableConfig
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
@@ -385,7 +385,7 @@ def test_local_midnights_in_utc_are_local_days(tmp_path: Path) -> None:
     assert (found.start, found.step, len(found)) == (np.datetime64("2024-03-01"), 86_400, len(days))
     kinds = np.where(days.strftime("%Y-%m-%d") == "2024-10-28", 7, days.day_of_week)
     np.testing.assert_array_equal(found.calendar_at(np.arange(len(found))).day, kinds)
-    again = recent(tmp_path, frame[-3:].to_csv(index=False), found, config=CellsConfig(zone="Europe/Berlin"))
+    again = recent(tmp_path, frame[-3:].to_csv(index=False), found, config=TableConfig(zone="Europe/Berlin"))
     assert again.start == np.datetime64("2024-11-29")
 
 

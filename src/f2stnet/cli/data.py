@@ -57,7 +57,7 @@ def list_(as_json: AsJson = False) -> None:
     console.out.print(
         f"Files are looked for in {folders('NAME')[0]}; `f2stnet data get NAME` puts them there.", soft_wrap=True
     )
-    console.out.print("Besides these: any dataset.toml, .csv, .csv.gz or .parquet file of your own.", soft_wrap=True)
+    console.out.print("Besides these: any dataset.toml, .csv, .tsv or .parquet file of your own.", soft_wrap=True)
 
 
 @app.command("get")

@@ -9,10 +9,10 @@ import typer
 
 from f2stnet.api import Run
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, RunFolder, own_series, sections
+from f2stnet.cli.options import AsJson, DataSettings, RunFolder, sections
 from f2stnet.errors import InputError
 from f2stnet.files import write_atomically
-from f2stnet.training.reading import read_recent_like
+from f2stnet.training.reading import data_for
 
 
 def forecast(
@@ -26,10 +26,7 @@ def forecast(
     out: Annotated[
         Path | None, typer.Option(help="Where the forecast goes (.csv or .parquet).  \\[default: printed]")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="How --input is laid out, as data.time=stamp.", metavar="KEY=VALUE"),
-    ] = None,
+    settings: DataSettings = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --out if it exists.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -51,10 +48,7 @@ def forecast(
         raise InputError(f"{out}: exists already; --overwrite replaces it")
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out}: expected a name that ends in .csv or .parquet")
-    if recent is not None:
-        series = read_recent_like(run, recent, keys)
-    else:
-        series = own_series(folder, dict(run.config.data) | keys, "name one with --input")
+    series = data_for(run, None if recent is None else str(recent), keys, "name one with --input")
     notes = (*series.notes, *run.forecast_notes(series))
     console.print_notes(notes)
     table = run.forecast_quietly(series)

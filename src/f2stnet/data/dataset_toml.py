@@ -2,7 +2,7 @@
 
 name = "pems08-part"                # how runs and reports call it
 unit = "vehicles / 5 min"
-values = "pems08_flow_tail.npz"     # .npz, .npy, .csv, .csv.gz, .parquet, relative to this file
+values = "pems08_flow_tail.npz"     # .npz, .npy, .csv, .tsv, .parquet, relative to this file
 array = "flow"                      # key inside an .npz; [steps, nodes] or [steps, nodes, channels]
 channels = ["flow"]                 # or channels_from = "columns": an array of names in the same .npz
 start = 2016-08-07T03:40:00         # or time = "time" with a time_unit: an array or column of stamps
@@ -140,7 +140,7 @@ def _given(config: DatasetConfig, of: type) -> dict[str, Any]:
 
 def _from_array(path: Path, how: DatasetConfig) -> Cells:
     if path.suffix not in (".npz", ".npy"):
-        raise InputError(f"values = {path.name!r}: expected .npz, .npy, .csv, .csv.gz or .parquet")
+        raise InputError(f"values = {path.name!r}: expected .npz, .npy, .csv, .tsv or .parquet")
     for key in ("layout", "sensor", "time_format"):
         require(getattr(how, key) is None, f"{key} is for tables; {path.name} is an array")
     values = read_numbers(path, how.array)

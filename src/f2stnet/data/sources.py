@@ -1,7 +1,7 @@
 """Every place a GraphSeries can come from, by name or by file.
 
 A spec is, in this order: the name of a registered set; a folder with a dataset.toml, or any .toml; a table
-(.csv, .csv.gz, .parquet).
+(.csv, .tsv, .parquet).
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ sources.register("shmetro", MetroConfig(), "Shanghai metro, entries and exits, 2
 sources.register("knowair", KnowairConfig(), "KnowAir, PM2.5 or temperature of 184 Chinese cities, 3 h")(read_knowair)
 
 formats.register("dataset.toml", DatasetConfig(), "arrays or tables that a dataset.toml describes")(read_dataset)
-formats.register("table", TableConfig(), "a .csv, .csv.gz or .parquet of readings, wide or long")(read_table)
+formats.register("table", TableConfig(), "a .csv, .tsv or .parquet of readings, wide or long")(read_table)
 
 
 @dataclass(frozen=True)
@@ -87,4 +87,4 @@ def _format(path: Path) -> str:
     if is_table(path):
         return "table"
     hint = "; describe it in a dataset.toml" if path.suffix in (".npz", ".npy") else ""
-    raise InputError(f"{path}: expected dataset.toml, .csv, .csv.gz or .parquet{hint}")
+    raise InputError(f"{path}: expected dataset.toml, .csv, .tsv or .parquet{hint}")

@@ -24,7 +24,7 @@ from f2stnet.registry import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE = 20  # rows that tell the separator
 LOOKED_AT = 1 << 18  # characters that tell whether marks could separate thousands
 MISSING = ["", "NaN", "nan", "NAN", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None"]

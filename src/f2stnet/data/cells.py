@@ -67,6 +67,7 @@ class Cells:
     zone: str | None
     notes: tuple[str, ...]
     utc: bool | None = None  # as in GraphSeries
+    met: tuple[str, ...] | None = None  # long: the nodes in the order in which rows first name them
 
 
 def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = (), marks: tuple[str, ...] = ()) -> Cells:
@@ -89,7 +90,9 @@ def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = (), marks
         records = np.flatnonzero((times != texts.index("")) | ~np.isnan(numbers).all(axis=1))
     if not len(records):
         raise InputError(f"{path}: all rows are empty")
-    numbers, sensors, times = numbers[records], sensors[records], times[records]
+    numbers, times = numbers[records], times[records]
+    used, sensors = np.unique(sensors[records], return_inverse=True)
+    met = [names[i] for i in used] if names else []
 
     def place(i: int) -> str:
         return f"{path}, row {table.row(int(records[i]))}"
@@ -104,10 +107,10 @@ def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = (), marks
     with naming(path):
         moments, zone, notes = one_clock(stamps, config.zone, step, sensors, place)
     grid = lay(moments, step, place, "; without the key zone times are taken as they are" if zone else "")
-    if "" in names:
-        i = int(np.argmax(sensors == names.index("")))
+    if "" in met:
+        i = int(np.argmax(sensors == met.index("")))
         raise InputError(f"{place(i)}, column {sensor!r}: is empty, expected the name of a sensor")
-    _refuse_twice(grid.index, sensors, moments, names, place, doubt)
+    _refuse_twice(grid.index, sensors, moments, met, place, doubt)
     if _unordered(moments, sensors):
         notes = (*notes, "the rows were not in the order of time and have been sorted")
     notes = (*notes, *gap_note(grid), *doubt, *([table.doubt] if table.doubt else []))
@@ -117,9 +120,17 @@ def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = (), marks
         values[grid.index, :, 0] = numbers
         names, columns = columns, list(config.channels or ("value",))
         return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc)
+    names = sorted(met, key=_by_name)  # whatever the order of the rows
+    places = {name: place for place, name in enumerate(names)}
     values = np.full((grid.steps, len(names), len(columns)), np.nan)
-    values[grid.index, sensors] = numbers
-    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc)
+    values[grid.index, np.array([places[name] for name in met])[sensors]] = numbers
+    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc, tuple(met))
+
+
+def _by_name(name: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """s2 comes before s10."""
+    parts = [part for part in re.split(r"([0-9]+)", name) if part]
+    return [(False, int(part), "") if part[0] in "0123456789" else (True, 0, part) for part in parts], name
 
 
 def _time_column(table: Tabular, config: CellsConfig) -> str | None:

@@ -102,7 +102,7 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
         missing, in_table = how.missing or (), is_table(source)
         codes, marks = codes_and_marks(missing) if in_table else (missing_codes(missing), ())
         cells = _from_table(source, how, marks) if in_table else _from_array(source, how)
-        graph = read_graph(graph_config, base, cells.nodes)
+        graph = read_graph(graph_config, base, cells.nodes, cells.met)
         values, mask, odd = observed(cells.values, codes, cells.channels)
         known = how.known or ()
         return GraphSeries(

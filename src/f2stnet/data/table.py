@@ -45,7 +45,7 @@ class TableConfig(CellsConfig):
 def read_table(path: Path, config: TableConfig) -> GraphSeries:
     codes, marks = codes_and_marks(config.missing)
     cells = read_cells(path, config, marks=marks)
-    graph = edgeless(cells.nodes) if config.graph is None else _graph(config, path, cells.nodes)
+    graph = edgeless(cells.nodes) if config.graph is None else _graph(config, path, cells.nodes, cells.met)
     values, mask, odd = observed(cells.values, codes, cells.channels)
     with naming(path):
         return GraphSeries(
@@ -69,9 +69,9 @@ def read_table(path: Path, config: TableConfig) -> GraphSeries:
         )
 
 
-def _graph(config: TableConfig, path: Path, nodes: Sequence[str]) -> Graph:
+def _graph(config: TableConfig, path: Path, nodes: Sequence[str], met: Sequence[str] | None = None) -> Graph:
     options = GraphConfig(array=config.graph_array, neighbours=config.neighbours, weights=config.weights)
-    return guess_graph(given_file(str(config.graph), path.parent), nodes, options)
+    return guess_graph(given_file(str(config.graph), path.parent), nodes, options, met)
 
 
 def _holidays(config: TableConfig, path: Path) -> tuple[date, ...]:
@@ -106,7 +106,6 @@ def read_recent(
     zone = config.zone if like.step >= DAY else like.zone  # a series of days keeps none, and needs it for stamps in UTC
     config = replace(config, step=show_step(like.step), zone=zone)
     codes, marks = codes_and_marks(config.missing)
-    meant = _meant(config, path, like, told)
     codes = codes if "missing" in told else like.missing
     cells = _one_channel(read_cells(path, config, like.nodes, marks), like, path)
     for name in cells.nodes:
@@ -129,10 +128,10 @@ def read_recent(
         )
     read = replace(like, values=values, mask=mask, start=cells.start, utc=cells.utc, truth=None, notes=notes)
     with naming(path):
-        return replace(read, missing=codes, **meant)
+        return replace(read, missing=codes, **_meant(config, path, like, told, cells))
 
 
-def _meant(config: TableConfig, path: Path, like: GraphSeries, told: Collection[str]) -> dict[str, Any]:
+def _meant(config: TableConfig, path: Path, like: GraphSeries, told: Collection[str], cells: Cells) -> dict[str, Any]:
     """What the readings mean, where the file differs from `like`."""
     meant = {key: getattr(config, key) for key in ("unit", "title", "targets", "known") if key in told}
     if "holidays" in told:
@@ -140,7 +139,8 @@ def _meant(config: TableConfig, path: Path, like: GraphSeries, told: Collection[
     if "service_hours" in told:
         meant["service_hours"] = parse_hours(config.service_hours)
     if "graph" in told:
-        meant["graph"] = _graph(config, path, like.nodes)
+        whole = cells.met is not None and len(cells.met) == len(like.nodes)
+        meant["graph"] = _graph(config, path, like.nodes, cells.met if whole else None)
     return meant
 
 

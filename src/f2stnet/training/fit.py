@@ -17,7 +17,7 @@ from f2stnet.models import Prepares, count_parameters, make_model
 from f2stnet.series import GraphSeries
 from f2stnet.training.evaluate import evaluate
 from f2stnet.training.folder import Progress, RunFolder
-from f2stnet.training.run import Run
+from f2stnet.training.run import Run, in_order_of
 from f2stnet.training.settings import RunConfig
 from f2stnet.training.trainer import Listener, Trainer, silent
 from f2stnet.training.warm_start import start_weights
@@ -34,12 +34,12 @@ def fit(
 ) -> Run:
     """Train, leave everything in `folder`, and return the finished run with its best weights."""
     refuse_empty_sensors(series)
+    place = RunFolder(folder)
+    if resume:
+        series = begun_with(place, series)
     training, window, device = config.training, config.window, config.training.torch_device()
     parts = split(series, window)
     scaler = fit_scaler(series, parts.train, window.input, window.horizon)
-    place = RunFolder(folder)
-    if resume:
-        refuse_other_data(place, series)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(config.seed)
         task = Task.of(series, window.input, window.horizon, window.days)
@@ -128,10 +128,13 @@ def refuse_empty_sensors(series: GraphSeries) -> None:
         )
 
 
-def refuse_other_data(place: RunFolder, series: GraphSeries) -> None:
-    _, _, digest = place.template()
+def begun_with(place: RunFolder, series: GraphSeries) -> GraphSeries:
+    """The data of a run that is to be continued, with its sensors in the order they had then."""
+    like, _, digest = place.template()
+    series = in_order_of(like, series)
     if digest != series.digest:
         raise InputError(f"{place.path}: was started on other data than {series.name!r} is now; it cannot be resumed")
+    return series
 
 
 def _sizes(parts: Parts) -> dict[str, int]:

@@ -98,7 +98,7 @@ def test_columns_are_found_by_name_or_by_key(tmp_path: Path) -> None:
     assert "columns when, where, flow, speed: no 'time'" in refused(tmp_path, odd)
     assert "no column 'whem'; did you mean 'when'" in refused(tmp_path, odd, time="whem")
     assert "no 'sensor'" in refused(tmp_path, odd, time="when", layout="long")
-    two = "date,time,s1\n2024-01-01,00:00,1\n"
+    two = "date,time,s1\n2024-01-01,2024-01-01 00:00,1\n"
     assert "columns 'time' and 'date' could both be times" in refused(tmp_path, two)
 
 

@@ -24,6 +24,7 @@ SENSORS = (
     *("id", "name", "city"),
 )
 LATITUDES = ("lat", "latitude")
+PLANE = (("x", "y"), ("easting", "northing"))  # what places may be called in metres
 LONGITUDES = ("lon", "lng", "long", "longitude")
 
 
@@ -75,6 +76,11 @@ def guess_graph(path: Path, nodes: Sequence[str], config: GraphConfig, met: Sequ
         return edge_list(path, nodes, config.weights)
     if set(head) & set(LATITUDES) and set(head) & set(LONGITUDES):
         return coordinates(path, nodes, config)
+    if set(head) & {*SENSORS, "index"} and any({one, other} <= set(head) for one, other in PLANE):
+        raise InputError(
+            f"{path}: columns {', '.join(columns[:8])}: places are read from columns lat and lon, in degrees; rename "
+            "them, or turn metres into degrees first"
+        )
     if abs(len(rows) - len(columns)) <= 1:
         return matrix(path, nodes, config.weights, met=met)
     raise InputError(
@@ -266,5 +272,5 @@ def _is_number(text: str) -> bool:
 
 def near(name: str, nodes: Sequence[str]) -> str:
     """'; did you mean …?' where a node's name is close; a list of all nodes would help nobody."""
-    close = difflib.get_close_matches(name, nodes, n=1)
+    close = [node for node in nodes if node.lower() == name.lower()] or difflib.get_close_matches(name, nodes, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float64, Int
 
+from f2stnet.data.hints import number_hint
 from f2stnet.errors import InputError
 from f2stnet.files import existing
 from f2stnet.registry import did_you_mean
@@ -87,15 +88,13 @@ class Tabular:
             results.append(parsed)
             bad = np.flatnonzero((parsed.isna() & ~empty).to_numpy())
             if len(bad):
-                wrong.append((int(bad[0]), column, str(texts.iloc[bad[0], i])))
+                none_is = len(bad) == int((~empty).sum()) and cells.iloc[bad].nunique() > 1
+                wrong.append((int(bad[0]), column, str(texts.iloc[bad[0], i]), none_is))
         if wrong:
-            record, column, text = min(wrong, key=lambda found: found[0])
-            where = f"{self.path}, row {self.row(record)}, column {column!r}"
-            raise InputError(f"{where}: {text!r} is no number{self._hint(text)}")
+            record, column, text, none_is = min(wrong, key=lambda found: found[0])
+            hint = number_hint(text, self.decimal, self.marks is not None, none_is)
+            raise InputError(f"{self.path}, row {self.row(record)}, column {column!r}: {text!r} is no number{hint}")
         return results
-
-    def _hint(self, text: str) -> str:
-        return "" if self.marks is None else f"; if it means 'not observed', the key missing says so, as [{text!r}]"
 
     def place(self, column: str) -> int:
         if column not in self.columns:

@@ -189,6 +189,24 @@ def test_a_folder_in_place_of_the_forecast_is_one_line(
     assert f"error: {tmp_path / 'f.parquet'}: cannot be read or written: is a directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["csv", "toml"])
+def test_evaluate_says_when_the_runs_own_data_has_changed(kind: str, tmp_path: Path) -> None:
+    frame, file = flow(), tmp_path / "own.csv"
+    frame.to_csv(file, index=False)
+    (tmp_path / "dataset.toml").write_text('values = "own.csv"\n')
+    own = file if kind == "csv" else tmp_path / "dataset.toml"
+    run = tmp_path / "run"
+    call("train", "--data", own, "--model", "last-value", *WINDOW, "--out", run)
+    assert "changed" not in call("evaluate", run).stderr + call("evaluate", run, "--data", own).stderr
+    assert "changed" not in call("evaluate", run, "--set", "data.missing=[100]").stderr
+    frame.loc[7, "A"] = 3.0
+    frame.to_csv(file, index=False)
+    for words in (("evaluate", run), ("evaluate", run, "--data", own)):
+        assert f"note: {own} has changed since {run} was trained on it" in call(*words).stderr
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    assert "changed" not in call("evaluate", run, "--data", tmp_path / "other.csv").stderr
+
+
 @pytest.mark.parametrize("name", ["f.csv", "f.parquet"])
 def test_a_full_disk_is_one_line_and_leaves_no_half_forecast(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture

@@ -12,7 +12,7 @@ from f2stnet.cli.options import AsJson, Data, DataSettings, GraphFile, RunFolder
 from f2stnet.data.split import WindowConfig, origins, split
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
-from f2stnet.training.reading import data_for
+from f2stnet.training.reading import changed_note, data_for
 
 
 def evaluate(
@@ -38,6 +38,7 @@ def evaluate(
     if others:
         raise InputError(f"--set {next(iter(others))}.…: only data.… keys can be set here; the run is trained")
     series = data_for(run, data, keys, "name one with --data")
+    console.print_notes(() if keys else changed_note(run, data, series))  # with other keys it is another series anyway
     console.print_notes(series.notes + series.graph.notes)
     chosen = _chosen(series, run.config.window, part)
     if not len(chosen):

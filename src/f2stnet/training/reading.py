@@ -18,6 +18,7 @@ from f2stnet.data.tabular import is_table, open_table
 from f2stnet.errors import InputError
 from f2stnet.files import read_toml
 from f2stnet.series import GraphSeries
+from f2stnet.training.folder import RunFolder
 from f2stnet.training.run import Run
 
 LAYOUT = tuple(field.name for field in fields(CellsConfig))
@@ -31,6 +32,17 @@ def data_for(run: Run, spec: str | None, given: Mapping[str, Any], instead: str)
     series = read_like(run, str(source), given)
     run.refuse_other(series)
     return series
+
+
+def changed_note(run: Run, spec: str | None, series: GraphSeries) -> tuple[str, ...]:
+    """Says that the run's own data, read as the run read it, is no longer what the run was trained on."""
+    source = str(run.config.data.get("source", ""))
+    if not _is_own(source, spec or source) or RunFolder(run.folder).template()[2] == series.digest:
+        return ()
+    return (
+        f"{source} has changed since {run.folder} was trained on it: its parts are cut anew, and the test part may hold "
+        "what the model has seen",
+    )
 
 
 def read_like(run: Run, spec: str, given: Mapping[str, Any]) -> GraphSeries:

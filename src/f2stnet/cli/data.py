@@ -174,7 +174,7 @@ def _print(found: Findings) -> None:
             f"{facts.negatives:,}",
             page.percent(facts.missing),
         )
-    console.out.print(channels)
+    console.print_table(channels)
     for kind, lines in (("note", found.notes), ("look at", found.remarks), ("problem", found.problems)):
         for line in lines:
             console.out.print(f"{kind}: {line}", soft_wrap=True)

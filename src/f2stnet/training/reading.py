@@ -40,7 +40,7 @@ def changed_note(run: Run, spec: str | None, series: GraphSeries) -> tuple[str, 
     if not _is_own(source, spec or source) or RunFolder(run.folder).template()[2] == series.digest:
         return ()
     return (
-        f"{source} has changed since {run.folder} was trained on it: its parts are cut anew, and the test part may hold "
+        f"{source} has changed since {run.folder} was trained on it: parts are cut anew, and the test part may hold "
         "what the model has seen",
     )
 

@@ -62,6 +62,9 @@ class Source:
 
 def load(spec: str | Path, **keys: Any) -> GraphSeries:
     """`load("pems04")`, `load("my/folder", targets=["PM2.5"])`, `load("flow.csv", graph="roads.csv")`."""
+    if not isinstance(spec, str | Path):
+        kind = type(spec).__name__
+        raise TypeError(f"load: the data is of type {kind}, expected the name of a data set or the path of a file")
     return resolve(spec, keys).load()
 
 

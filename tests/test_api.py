@@ -1,6 +1,7 @@
 """The Python front door."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -157,3 +158,34 @@ def test_a_wrong_setting_is_refused_by_name() -> None:
         f2stnet.fit(waves(), settings={"epochs": 1})
     with pytest.raises(AttributeError, match="nonsense"):
         f2stnet.nonsense  # noqa: B018
+
+
+FRAME = pd.DataFrame({"time": ["2024-01-01"], "a": [1.0]})
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda _: f2stnet.load(123), "load: the data is of type int, expected the name of a data set or the path"),
+        (lambda _: f2stnet.load(FRAME), "load: the data is of type DataFrame"),
+        (lambda _: f2stnet.fit("flow.csv"), r"fit: series is of type str, expected a series, as f2stnet\.load returns"),
+        (lambda _: f2stnet.fit(waves(), model=3), "fit: model is of type int"),
+        (lambda _: f2stnet.fit(waves(), seed="a"), "fit: seed is of type str"),
+        (lambda _: f2stnet.fit(waves(), settings=["training.epochs=1"]), "fit: settings is of type list"),
+        (lambda _: f2stnet.fit(waves(), start_from=3), "fit: start_from is of type int"),
+        (lambda run: run.forecast(FRAME), r"run\.forecast: series is of type DataFrame"),
+        (lambda run: f2stnet.backtest(run, FRAME), "backtest: series is of type DataFrame"),
+        (lambda run: f2stnet.backtest("runs/x", waves()), "backtest: run is of type str"),
+    ],
+)
+def test_a_wrong_type_is_said_at_the_door(call: Callable[[f2stnet.Run], object], told: str, run: f2stnet.Run) -> None:
+    with pytest.raises(TypeError, match=told):
+        call(run)
+
+
+def test_keys_of_load_may_be_paths_and_are_named_where_they_are_neither(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("time,a,b\n2024-01-01 00:00,1,2\n2024-01-01 01:00,3,4\n")
+    (tmp_path / "roads.csv").write_text("from,to\na,b\n")
+    assert f2stnet.load(tmp_path / "x.csv", graph=tmp_path / "roads.csv").graph.edge_count == 1
+    with pytest.raises(f2stnet.InputError, match=r"^data\.graph is of type DataFrame: expected str$"):
+        f2stnet.load(tmp_path / "x.csv", graph=FRAME)

@@ -1,10 +1,12 @@
 """Files are whole or not there."""
 
+import errno
 import json
 import stat
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
 from f2stnet.errors import InputError
 from f2stnet.files import cache_dir, existing, read_toml, reading, write_atomically, write_json, write_text
@@ -37,6 +39,31 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         write_atomically(path, half)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),  # as a file that is open says it: without a name
+        OSError(errno.ENOSPC, "Error writing bytes to file"),
+        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_full_disk_is_told_with_the_files_name(full: Exception, tmp_path: Path):
+    def fail(target: Path) -> None:
+        raise full
+
+    with pytest.raises(OSError, match="No space left on device") as wrong:
+        write_atomically(tmp_path / "f.csv", fail)
+    assert (wrong.value.errno, wrong.value.filename) == (errno.ENOSPC, str(tmp_path / "f.csv"))
+
+
+def test_what_is_wrong_with_the_tensors_is_no_matter_of_the_disk(tmp_path: Path):
+    def fail(target: Path) -> None:
+        raise SafetensorError("tensors share memory")
+
+    with pytest.raises(SafetensorError, match="share memory"):
+        write_atomically(tmp_path / "w.safetensors", fail)
 
 
 def test_an_interrupted_first_write_leaves_nothing(tmp_path: Path):

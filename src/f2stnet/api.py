@@ -29,6 +29,8 @@ from f2stnet.training.trainer import Listener, silent
 
 __all__ = ["Backtest", "Run", "backtest", "fit", "free_folder", "load"]
 
+A_SERIES = "a series, as f2stnet.load returns"
+
 
 class Run(training_run.Run):
     """A trained model in its folder. `Run.load("runs/…")` opens one; `f2stnet.fit` makes one."""
@@ -38,6 +40,7 @@ class Run(training_run.Run):
 
         Steps outside the service hours are left out. What there is to say (`forecast_notes`) comes as warnings.
         """
+        _expect("run.forecast: series", series, GraphSeries, A_SERIES)
         for note in self.forecast_notes(series):
             warnings.warn(note, stacklevel=2)
         return self.forecast_quietly(series)
@@ -125,9 +128,14 @@ def fit(
 
     The run's folder is `out`, or the next free one under runs/.
     """
+    _expect("fit: series", series, GraphSeries, A_SERIES)
+    _expect("fit: model", model, str, "the name of a model, as 'f2stnet'")
+    _expect("fit: seed", seed, int, "a whole number")
+    _expect("fit: settings", settings, Mapping | None, "a dict, as {'training.epochs': 20}")
+    _expect("fit: start_from", start_from, training_run.Run | Path | str | None, "a run or its folder")
     sections: dict[str, dict[str, Any]] = {}
     for dotted, value in (settings or {}).items():
-        section, dot, key = dotted.partition(".")
+        section, dot, key = str(dotted).partition(".")
         if not dot:
             raise InputError(f"setting {dotted!r}: expected section.key, as training.epochs")
         sections.setdefault(section, {})[key] = value
@@ -143,6 +151,8 @@ def backtest(run: Run, series: GraphSeries, stride: int | None = None, start: st
     A `start` without an offset from UTC is one of the series' own clock.
     The model is not trained again. Origins that lie in the training part flatter it: `start` is yours to choose.
     """
+    _expect("backtest: run", run, training_run.Run, "a run, as f2stnet.fit or f2stnet.Run.load returns")
+    _expect("backtest: series", series, GraphSeries, A_SERIES)
     window, series = run.config.window, run.aligned(series)
     stride = window.horizon if stride is None else stride
     if not isinstance(stride, int | np.integer) or stride < 1:
@@ -162,6 +172,12 @@ def backtest(run: Run, series: GraphSeries, stride: int | None = None, start: st
         seen = np.where(series.mask[ahead][..., place], series.values[ahead][..., place], np.nan)
         table[f"{target} observed"] = seen.ravel()
     return Backtest(table, run.evaluate(series, chosen).summary())
+
+
+def _expect(where: str, value: object, kind: Any, right: str) -> None:
+    """A wrong type is said at the door, not by whatever stumbles over it."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{where} is of type {type(value).__name__}, expected {right}")
 
 
 def next_origin(series: GraphSeries) -> int:

@@ -10,6 +10,7 @@ import json
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from f2stnet.errors import InputError
@@ -35,7 +36,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
     """`value` as `hint` asks for it, or an InputError that names the key."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        if value in (None, "") and type(None) in args:
+        if (value is None or (isinstance(value, str) and value == "")) and type(None) in args:
             return None
         inner = [arg for arg in args if arg is not type(None)]
         return coerce(value, inner[0], where)
@@ -52,11 +53,14 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         return tuple(coerce(entry, item, where) for entry in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
+    if hint is str and isinstance(value, int | float | PurePath) and not isinstance(value, bool):
         return str(value)
     if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):
         return value
-    raise InputError(f"{where} = {value!r}: expected {getattr(hint, '__name__', hint)}")
+    shown = (
+        f"= {value!r}" if isinstance(value, str | int | float | list | tuple) else f"is of type {type(value).__name__}"
+    )
+    raise InputError(f"{where} {shown}: expected {getattr(hint, '__name__', hint)}")
 
 
 def require(holds: bool, message: str) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import tempfile
 import tomllib
 import zipfile
@@ -26,19 +27,30 @@ DAMAGE = (
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary neighbour of `path`, flush it to disk, then rename it over `path`."""
+    """Let `write` fill a temporary neighbour of `path`, flush it to disk, then rename it over `path`.
+
+    What the machine does not allow, a full disk too, is an OSError that names `path`.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    temporary = Path(name)
     try:
-        write(temporary)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.chmod(0o644)  # mkstemp makes files private; results are meant to be read
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            write(temporary)
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.chmod(0o644)  # mkstemp makes files private; results are meant to be read
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, SafetensorError) as wrong:
+        told = re.search(r"os error (\d+)", str(wrong))  # all that safetensors says of it
+        if isinstance(wrong, SafetensorError) and told is None:
+            raise
+        number = int(told[1]) if told else getattr(wrong, "errno", None)
+        why = os.strerror(number) if number else str(wrong)
+        raise OSError(number or errno.EIO, why, str(path)) from wrong
 
 
 def write_text(path: Path, text: str) -> None:

@@ -63,6 +63,16 @@ def test_models_are_rows(command: str) -> None:
     assert [row["model"] for row in found["rows"]] == ["paper", "stid"]
 
 
+@pytest.mark.parametrize("command", ["step", "infer"])
+def test_no_figure_is_cut_in_a_pipe(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = call(command, "--models", "f2stnet", "--runs", "1")
+    assert "…" not in shown
+    head, row = (line for line in shown.splitlines() if line[0] in "┃│")
+    assert "parameters" in head
+    assert "f2stnet" in row
+
+
 def test_scale_leaves_a_page(tmp_path: Path) -> None:
     sizes = ["--steps", "8,16", "--nodes", "5,9", "--width", "8", "--runs", "1"]
     assert "training step ms" in call("scale", *sizes, "--page", tmp_path / "scale.html")

@@ -99,9 +99,22 @@ def test_check_refuses_duplicates_by_name(flow: Path) -> None:
         call("data", "check", flow, "--graph", flow.parent / "roads.csv")
 
 
+def test_check_cuts_windows_as_training_does(flow: Path) -> None:
+    pd.read_csv(flow).drop(columns="silent").to_csv(flow, index=False)
+    words = ["data", "check", flow, "--set", 'data.service_hours=["05:00", "15:00"]']
+    assert invoke(*words).exit_code == 2
+    found = json.loads(call(*words, "--set", "window.input=4", "--set", "window.horizon=3", "--json"))
+    assert found["problems"] == []
+    assert sum(found["windows"].values()) == 7 * (10 - 6)
+    with pytest.raises(InputError, match=r"unknown key 'window\.inptu'"):
+        call(*words, "--set", "window.inptu=6")
+
+
 def test_only_data_keys_can_be_set_when_looking_at_data() -> None:
-    with pytest.raises(InputError, match=r"only data\.… keys"):
+    with pytest.raises(InputError, match=r"only data\.… and window\.… keys"):
         call("data", "check", "synthetic", "--set", "model.width=3")
+    with pytest.raises(InputError, match=r"only data\.… keys"):
+        call("data", "show", "synthetic", "--set", "window.input=3")
 
 
 def test_show_writes_a_page_and_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,16 @@
 """The program before any of its commands is called."""
 
+import io
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 from typer.testing import CliRunner
 
 import f2stnet
-from f2stnet.cli import COMMANDS, app, load_command
+from f2stnet.cli import COMMANDS, app, console, load_command
 
 
 def test_the_overview_says_of_each_command_what_the_command_says_of_itself() -> None:
@@ -53,3 +56,14 @@ def test_a_typing_error_is_answered_with_what_it_looks_like(words: list[str], me
     assert result.exit_code == 2
     assert result.output.lower().count("did you mean") == 1
     assert f"{meant!r}" in result.output
+
+
+def test_a_narrow_terminal_folds_figures_and_a_pipe_has_them_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table("name", "a figure", "another")
+    table.add_row("a-long-name-of-a-sensor", "1,234,567", "7,654,321")
+    for terminal in (True, False):
+        file = io.StringIO()
+        monkeypatch.setattr(console, "out", Console(file=file, width=20, force_terminal=terminal, **console.PLAIN))
+        console.print_table(table)
+        assert "…" not in file.getvalue()
+        assert ("a-long-name-of-a-sensor │ 1,234,567 │ 7,654,321" in file.getvalue()) is not terminal

@@ -1,6 +1,8 @@
 """A run and a person's own tables: odd names, other files, places that cannot be written."""
 
+import errno
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -43,9 +45,24 @@ def test_evaluate_reads_another_file_as_the_runs_own(tmp_path: Path) -> None:
     assert json.loads(call("evaluate", run, "--data", tmp_path / "other.csv", "--json").stdout)["mae"] < 1e-3
     words = ("evaluate", run, "--data", tmp_path / "other.csv", "--set", "data.missing=[-1]", "--json")
     assert json.loads(call(*words).stdout)["mae"] > 1
-    frame[["time", "A"]].to_csv(tmp_path / "other.csv", index=False)
-    with pytest.raises(InputError, match="sensor 'B' is gone"):
-        call("evaluate", run, "--data", tmp_path / "other.csv")
+
+
+@pytest.mark.parametrize("command", [("evaluate", "--data"), ("forecast", "--input")], ids=lambda words: words[0])
+def test_a_table_is_read_alike_for_a_forecast_and_a_score(command: tuple[str, str], tmp_path: Path) -> None:
+    frame = flow()
+    run = train(frame, tmp_path)
+    words = (command[0], run, command[1])
+    frame[["time", "A"]].to_csv(tmp_path / "one.csv", index=False)
+    assert "note: sensors that are not in the file count as missing: B" in call(*words, tmp_path / "one.csv").stderr
+    frame.rename(columns={"B": "b"}).to_csv(tmp_path / "other.csv", index=False)
+    with pytest.raises(InputError, match="sensor 'b' is not one the model knows"):
+        call(*words, tmp_path / "other.csv")
+    frame.to_csv(tmp_path / "tabs.tsv", sep="\t", index=False)
+    call(*words, tmp_path / "tabs.tsv")
+    frame.loc[::9, "A"] = -999
+    frame.to_csv(tmp_path / "coded.csv", index=False)
+    assert "-999" in call(*words, tmp_path / "coded.csv").stderr
+    assert "-999" not in call(*words, tmp_path / "coded.csv", "--set", "data.missing=[-999]").stderr
 
 
 def test_evaluate_says_what_had_to_be_done_to_the_data(tmp_path: Path) -> None:
@@ -172,6 +189,66 @@ def test_a_folder_in_place_of_the_forecast_is_one_line(
     assert f"error: {tmp_path / 'f.parquet'}: cannot be read or written: is a directory" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", ["csv", "toml"])
+def test_evaluate_says_when_the_runs_own_data_has_changed(kind: str, tmp_path: Path) -> None:
+    frame, file = flow(), tmp_path / "own.csv"
+    frame.to_csv(file, index=False)
+    (tmp_path / "dataset.toml").write_text('values = "own.csv"\n')
+    own = file if kind == "csv" else tmp_path / "dataset.toml"
+    run = tmp_path / "run"
+    call("train", "--data", own, "--model", "last-value", *WINDOW, "--out", run)
+    assert "changed" not in call("evaluate", run).stderr + call("evaluate", run, "--data", own).stderr
+    assert "changed" not in call("evaluate", run, "--set", "data.missing=[100]").stderr
+    frame.loc[7, "A"] = 3.0
+    frame.to_csv(file, index=False)
+    for words in (("evaluate", run), ("evaluate", run, "--data", own)):
+        assert f"note: {own} has changed since {run} was trained on it" in call(*words).stderr
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    assert "changed" not in call("evaluate", run, "--data", tmp_path / "other.csv").stderr
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.parquet"])
+def test_a_full_disk_is_one_line_and_leaves_no_half_forecast(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def full(frame: pd.DataFrame, *given: object, **keys: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = train(flow(), tmp_path)
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", full)
+    monkeypatch.setattr(sys, "argv", ["f2stnet", "forecast", str(run), "--out", str(tmp_path / name)])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last == f"error: {tmp_path / name}: cannot be read or written: no space left on device"
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full")
+def test_a_full_disk_behind_what_is_printed_is_one_line() -> None:
+    words = [sys.executable, "-c", "from f2stnet.cli import main; main()", "data", "list"]
+    with Path("/dev/full").open("w") as printed:
+        done = subprocess.run(words, stdout=printed, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "error: what is printed: cannot be read or written: no space left on device\n"
+
+
+def test_a_forecast_for_scripts_is_one_object_on_the_datas_clock(tmp_path: Path) -> None:
+    run = train(flow(), tmp_path, "--set", "data.zone=Europe/Berlin", "--set", "data.unit=cars", model="last-value")
+    found = json.loads(call("forecast", run, "--json").stdout)
+    assert {key: found[key] for key in ("model", "data", "unit", "zone", "out", "notes")} == {
+        "model": "last-value", "data": "own", "unit": "cars", "zone": "Europe/Berlin", "out": None, "notes": []
+    }  # fmt: skip
+    assert len(found["forecast"]) == 4 * 2
+    assert found["forecast"][0] == {"time": "2024-06-17T00:00:00+02:00", "sensor": "A", "value": 330.0}
+    with_out = json.loads(call("forecast", run, "--json", "--out", tmp_path / "f.csv").stdout)
+    assert with_out == found | {"out": str(tmp_path / "f.csv")}
+    assert pd.read_csv(tmp_path / "f.csv")["value"].tolist() == [row["value"] for row in found["forecast"]]
+    assert "--json prints one object" in " ".join(call("forecast", "--help").stdout.split())
+
+
 def test_an_error_of_the_machine_that_names_no_file_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise OSError("a bug")
@@ -179,3 +256,17 @@ def test_an_error_of_the_machine_that_names_no_file_is_not_hidden(monkeypatch: p
     monkeypatch.setattr("f2stnet.cli.app", fail)
     with pytest.raises(OSError, match="a bug"):
         main()
+
+
+def test_a_code_for_missing_that_nobody_named_is_pointed_out(tmp_path: Path) -> None:
+    frame = flow()
+    frame.loc[::9, "A"] = -999
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    told = "note: far from all other readings: -999 (38 times in 'value')"
+    assert told in call("data", "check", tmp_path / "own.csv").stdout
+    words = ("train", "--data", tmp_path / "own.csv", "--model", "last-value", *WINDOW)
+    shown = call(*words, "--out", tmp_path / "run").stderr
+    assert told in shown
+    assert "data.missing=[-999]" in shown
+    named = call(*words, "--set", "data.missing=[-999]", "--out", tmp_path / "named")
+    assert "far from" not in named.stderr

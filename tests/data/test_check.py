@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from f2stnet.data import load
 from f2stnet.data.check import check, find_gaps
+from f2stnet.data.split import WindowConfig
 from f2stnet.graph import from_edges
 from f2stnet.series import GraphSeries
+from f2stnet.training.fit import refuse_empty_sensors
 from small import chain, waves
 
 
@@ -102,6 +104,26 @@ def test_a_part_without_observations_is_a_problem() -> None:
     series = waves(steps=240)
     found = check(unseen(series, slice(142, 240)))
     assert found.problems == ("the validation part has no observation of c0",)
+
+
+def test_service_hours_are_named_where_they_leave_too_few_windows() -> None:
+    series = replace(waves(steps=240), service_hours=(6 * 3600, 22 * 3600))
+    assert "0 windows of 12 + 12 steps that lie within the service hours: too few" in check(series).problems[0]
+    assert check(series, WindowConfig(6, 6)).problems == ()
+
+
+def test_a_sensor_that_is_silent_in_service_alone_is_no_problem_since_training_takes_it() -> None:
+    series = replace(waves(steps=240), service_hours=(6 * 3600, 22 * 3600))
+    found = check(unseen(series, series.in_service, 1), WindowConfig(6, 6))
+    refuse_empty_sensors(unseen(series, series.in_service, 1))
+    assert found.problems == found.empty == ()
+    assert "sensor without an observation within the service hours: 's1'" in found.remarks
+
+
+def test_readings_outside_service_do_not_fill_a_part() -> None:
+    series = replace(waves(steps=240), service_hours=(6 * 3600, 22 * 3600))
+    open_hours = unseen(series, series.in_service & (np.arange(240) >= 130))
+    assert check(open_hours, WindowConfig(6, 6)).problems == ("the validation part has no observation of c0",)
 
 
 def test_constant_sensors_are_remarked_on() -> None:

@@ -4,13 +4,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from f2stnet.data.keys import all_missing_note, missing_codes, observed, parse_holidays, parse_hours
+from f2stnet.data.keys import all_missing_note, codes_and_marks, missing_codes, observed, parse_holidays, parse_hours
 from f2stnet.errors import InputError
 
 
 def test_nan_is_missing_anyway_and_other_codes_are_numbers() -> None:
     assert missing_codes(["nan", 0, -999.0]) == (0.0, -999.0)
     assert missing_codes(["NaN", float("nan")]) == ()
+    assert missing_codes(["-999", "0"]) == (-999.0, 0.0)
+
+
+def test_texts_are_marks_in_cells_of_tables() -> None:
+    assert codes_and_marks(["nan", 0, "-", "n.a. "]) == ((0.0,), ("-", "n.a."))
+    with pytest.raises(InputError, match=r"missing = '\[-\]': no list; in a shell, --set 'data"):
+        codes_and_marks(["[-]"])
 
 
 @pytest.mark.parametrize("entry", ["none", True, None, [0]])

@@ -64,7 +64,7 @@ def test_what_is_none_of_these_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"a folder without dataset\.toml"):
         resolve(tmp_path, {})
     (tmp_path / "x.xlsx").write_text("")
-    with pytest.raises(InputError, match=r"x\.xlsx: expected dataset\.toml, \.csv, \.csv\.gz or \.parquet$"):
+    with pytest.raises(InputError, match=r"x\.xlsx: expected dataset\.toml, \.csv, \.tsv or \.parquet$"):
         resolve(tmp_path / "x.xlsx", {})
     np.save(tmp_path / "x.npy", np.zeros(3))
     with pytest.raises(InputError, match=r"x\.npy: .*; describe it in a dataset\.toml"):

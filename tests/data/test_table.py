@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from f2stnet.data import load, read_recent
-from f2stnet.data.cells import CellsConfig
+from f2stnet.data.table import TableConfig
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
@@ -98,7 +98,7 @@ def test_columns_are_found_by_name_or_by_key(tmp_path: Path) -> None:
     assert "columns when, where, flow, speed: no 'time'" in refused(tmp_path, odd)
     assert "no column 'whem'; did you mean 'when'" in refused(tmp_path, odd, time="whem")
     assert "no 'sensor'" in refused(tmp_path, odd, time="when", layout="long")
-    two = "date,time,s1\n2024-01-01,00:00,1\n"
+    two = "date,time,s1\n2024-01-01,2024-01-01 00:00,1\n"
     assert "columns 'time' and 'date' could both be times" in refused(tmp_path, two)
 
 
@@ -119,7 +119,7 @@ def test_a_wide_sensor_may_have_any_name(tmp_path: Path, name: str, cells: tuple
     ]
     text = "\n".join([f"time,{name},B", *rows])
     if "x" in cells:
-        assert refused(tmp_path, text) == f"x.csv, row 4, column {name!r}: 'x' is no number"
+        assert refused(tmp_path, text).startswith(f"x.csv, row 4, column {name!r}: 'x' is no number")
         return
     found = series(tmp_path, text)
     assert (found.nodes, found.channels) == ((name, "B"), ("value",))
@@ -208,8 +208,39 @@ def test_the_same_time_twice_is_refused_with_both_rows(tmp_path: Path) -> None:
 
 
 def test_a_text_cell_is_refused_with_file_row_column_and_text(tmp_path: Path) -> None:
-    assert refused(tmp_path, WIDE.replace("30", "broken")) == "x.csv, row 4, column 's2': 'broken' is no number"
-    assert refused(tmp_path, LONG.replace("52", "?")) == "x.csv, row 5, column 'speed': '?' is no number"
+    told = refused(tmp_path, WIDE.replace("30", "broken"))
+    assert told.startswith("x.csv, row 4, column 's2': 'broken' is no number")
+    told = refused(tmp_path, LONG.replace("52", "?"))
+    assert told.startswith(
+        "x.csv, row 5, column 'speed': '?' is no number; if it means 'not observed', the key missing"
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "toml"])
+def test_a_text_in_cells_may_mean_missing(tmp_path: Path, suffix: str) -> None:
+    text = WIDE.replace("30", "-").replace(",1,", ",n/k,")
+    path = tmp_path / "x.csv"
+    path.write_text(text)
+    if suffix == "parquet":
+        pd.read_csv(path).to_parquet(tmp_path / "x.parquet")
+        path = tmp_path / "x.parquet"
+    if suffix == "toml":
+        (tmp_path / "dataset.toml").write_text('values = "x.csv"\nmissing = ["-", "n/k", 2]\n')
+    keys = {} if suffix == "toml" else {"missing": ["-", "n/k", 2]}
+    found = load(tmp_path if suffix == "toml" else path, **keys)
+    np.testing.assert_array_equal(found.mask[:, :, 0], [[0, 1], [0, 0], [1, 0]])
+    assert found.missing == (2.0,)
+    with pytest.raises(InputError, match="'n/k' is no number"):
+        load(tmp_path if suffix == "toml" else path, missing=["-"])
+
+
+def test_a_text_that_means_missing_is_for_tables_alone(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((4, 2)))
+    (tmp_path / "dataset.toml").write_text(
+        'values = "x.npy"\nstart = 2024-01-01T00:00:00\nstep = "1h"\nmissing = ["-"]\n'
+    )
+    with pytest.raises(InputError, match=r"dataset\.toml: missing = '-': is a text, which only tables have"):
+        load(tmp_path)
 
 
 def test_a_time_that_is_none_is_refused_with_row_and_text(tmp_path: Path) -> None:
@@ -354,7 +385,7 @@ def test_local_midnights_in_utc_are_local_days(tmp_path: Path) -> None:
     assert (found.start, found.step, len(found)) == (np.datetime64("2024-03-01"), 86_400, len(days))
     kinds = np.where(days.strftime("%Y-%m-%d") == "2024-10-28", 7, days.day_of_week)
     np.testing.assert_array_equal(found.calendar_at(np.arange(len(found))).day, kinds)
-    again = recent(tmp_path, frame[-3:].to_csv(index=False), found, config=CellsConfig(zone="Europe/Berlin"))
+    again = recent(tmp_path, frame[-3:].to_csv(index=False), found, config=TableConfig(zone="Europe/Berlin"))
     assert again.start == np.datetime64("2024-11-29")
 
 

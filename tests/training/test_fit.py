@@ -230,6 +230,16 @@ def test_a_series_shorter_than_its_windows_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_a_part_without_observations_is_refused_and_not_taken_for_divergence(tmp_path: Path) -> None:
+    series = waves()
+    mask = series.mask.copy()
+    mask[len(mask) // 2 :] = False
+    with pytest.raises(InputError, match="the validation part has no observation of c0"):
+        fit(replace(series, mask=mask), small(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    fit(replace(series, mask=mask), small("last-value"), tmp_path / "run")  # it is not trained
+
+
 def test_divergence_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"diverged.*learning_rate"):
         fit(waves(), small(learning_rate=1e18, clip=0.0, epochs=5), tmp_path / "run")

@@ -12,7 +12,8 @@ from f2stnet.data import load
 from f2stnet.data.split import split
 from f2stnet.errors import InputError
 from f2stnet.training import Run, configure, fit
-from f2stnet.training.reading import read_like, read_recent_like
+from f2stnet.training.folder import RunFolder
+from f2stnet.training.reading import data_for, read_like
 
 STAMPS = pd.date_range("2024-06-03", periods=24 * 14, freq="1h")
 
@@ -69,17 +70,17 @@ def test_stamps_with_and_without_offsets_are_not_mixed(offsets: bool) -> None:
     table("local.csv")
     own, other = ("utc.csv", "local.csv") if offsets else ("local.csv", "utc.csv")
     run = trained(own, "last-value")
-    for series in (read_recent_like(run, Path(other), {}), read_like(run, other, {}), load(other)):
+    for series in (read_like(run, other, {}), read_like(run, other, {}), load(other)):
         with pytest.raises(InputError, match=r"its clock is .*, run run was trained on .*; train with a zone"):
             run.predict(series, np.array([10]))
-    run.predict(read_recent_like(run, Path(own), {}), np.array([10]))
+    run.predict(read_like(run, own, {}), np.array([10]))
 
 
 def test_a_zone_lets_both_kinds_of_stamps_in() -> None:
     table("a.csv")
     table("utc.csv", utc_stamps())
     run = trained(zone="America/New_York")
-    one, other = (read_recent_like(run, Path(name), {}) for name in ("a.csv", "utc.csv"))
+    one, other = (read_like(run, name, {}) for name in ("a.csv", "utc.csv"))
     np.testing.assert_array_equal(run.predict(one, np.array([10])), run.predict(other, np.array([10])))
     assert one.start == other.start
 
@@ -90,7 +91,7 @@ def test_a_zone_tells_the_date_of_recent_days() -> None:
     midnight = days.tz_localize("Europe/Berlin").tz_convert("UTC").strftime("%Y-%m-%dT%H:%M:%SZ")
     pd.DataFrame({"time": midnight, "A": days.day_of_week * 1.0}).to_csv("export.csv", index=False)
     run = trained("days.csv")
-    told = read_recent_like(run, Path("export.csv"), {"zone": "Europe/Berlin"})
+    told = read_like(run, "export.csv", {"zone": "Europe/Berlin"})
     assert told.start == run.template.start
     run.predict(told, np.array([10]))
 
@@ -102,7 +103,7 @@ def test_unit_holidays_service_hours_and_channel_are_remembered() -> None:
     found = read_like(trained(**keys), "b.csv", {})
     assert (found.unit, found.holidays, found.channels) == ("[veh/h]", (date(2024, 6, 5),), ("flow",))
     assert found.service_hours == (18_000, 82_800)
-    assert found.name == "b"
+    assert found.name == "b.csv"
 
 
 def test_a_holiday_file_that_is_gone_does_no_harm() -> None:
@@ -134,8 +135,59 @@ def test_a_table_without_a_graph_has_the_runs_and_columns_come_in_any_order() ->
     assert found.graph.digest == run.template.graph.digest
     assert mae(run, "b.csv") == pytest.approx(0, abs=1e-3)
     frame[["time", "B", "A"]].to_csv("b.csv", index=False)
-    with pytest.raises(InputError, match=r"series 'b': other sensors .*sensor 'C' is gone"):
+    found = read_like(run, "b.csv", {})
+    assert found.nodes == ("A", "B", "C")
+    assert not found.mask[:, 2].any()
+    assert "sensors that are not in the file count as missing: C" in found.notes
+    assert mae(run, "b.csv") == pytest.approx(0, abs=1e-3)
+    frame[["time", "B", "A"]].rename(columns={"A": "AA"}).to_csv("b.csv", index=False)
+    with pytest.raises(InputError, match=r"b\.csv: sensor 'AA' is not one the model knows"):
         read_like(run, "b.csv", {})
+
+
+def test_keys_may_give_another_graph_and_other_meanings() -> None:
+    table("a.csv")
+    table("b.csv")
+    run = trained()
+    Path("roads.csv").write_text("from,to\nA,B\n")
+    given = {"graph": "roads.csv", "holidays": ["2024-06-05"], "service_hours": ["05:00", "23:00"], "unit": "mph"}
+    found = read_like(run, "b.csv", given | {"name": "mine"})
+    assert (found.graph.edge_count, found.holidays, found.service_hours) == (1, (date(2024, 6, 5),), (18_000, 82_800))
+    assert (found.unit, found.name) == ("mph", "mine")
+    with pytest.raises(InputError, match="another graph"):
+        data_for(run, "b.csv", {"graph": "roads.csv"}, "")
+
+
+def test_the_runs_own_data_is_the_same_series_again() -> None:
+    frame = table("a.csv", C=7.0)
+    frame.loc[3:5, "A"] = np.nan
+    frame.to_csv("a.csv", index=False)
+    Path("roads.csv").write_text("from,to,cost\nA,C,3\nB,A,5\n")
+    run = trained(graph="roads.csv", missing=[110], name="mine")
+    digest = RunFolder(run.folder).template()[2]
+    for again in (data_for(run, None, {}, ""), data_for(run, "a.csv", {}, "")):
+        assert (again.digest, again.name) == (digest, "mine")
+
+
+def test_texts_that_mean_missing_are_remembered() -> None:
+    frame = table("a.csv").astype({"A": object})
+    frame.loc[::5, "A"] = "-"
+    frame.to_csv("a.csv", index=False)
+    frame.to_csv("b.csv", index=False)
+    run = trained(missing=["-", 0])
+    found = read_like(run, "b.csv", {})
+    assert int((~found.mask).sum()) == len(frame[::5])
+    assert found.missing == (0.0,)
+    with pytest.raises(InputError, match="'-' is no number"):
+        read_like(run, "b.csv", {"missing": [0]})
+
+
+def test_tabs_between_cells() -> None:
+    frame = table("a.csv")
+    frame.to_csv("b.tsv", sep="\t", index=False)
+    run = trained()
+    np.testing.assert_array_equal(read_like(run, "b.tsv", {}).values, load("a.csv").values)
+    np.testing.assert_array_equal(load("b.tsv").values, load("a.csv").values)
 
 
 def dataset(**keys: str) -> str:
@@ -166,12 +218,12 @@ def test_recent_readings_may_come_with_a_dataset_toml() -> None:
     table("a.csv")
     run = trained("a.csv")
     path = Path(dataset()) / "dataset.toml"
-    by_toml, by_table = read_recent_like(run, path, {}), read_recent_like(run, Path("a.csv"), {})
+    by_toml, by_table = read_like(run, str(path), {}), read_like(run, "a.csv", {})
     last = np.array([len(by_table)])
     assert np.array_equal(run.predict(by_toml, last), run.predict(by_table, last))
     path.write_text(path.read_text() + 'service_hours = ["05:00", "23:00"]\n')
     with pytest.raises(InputError, match="service hours"):
-        read_recent_like(run, path.parent, {})
+        data_for(run, str(path.parent), {}, "")
 
 
 def test_the_runs_own_source_is_read_with_all_its_keys() -> None:
@@ -185,13 +237,13 @@ def test_recent_readings_are_laid_out_as_the_runs_own() -> None:
     frame = table("a.csv")
     frame.rename(columns={"time": "Zeit"}).to_csv("zeit.csv", index=False)
     run = trained("zeit.csv", time="Zeit")
-    found = read_recent_like(run, Path("zeit.csv"), {})
+    found = read_like(run, "zeit.csv", {})
     np.testing.assert_array_equal(found.values, load("a.csv").values)
-    assert found.name == "zeit.csv"
+    assert found.name == "zeit"
     frame.rename(columns={"time": "Uhr"}).to_csv("uhr.csv", index=False)
-    assert len(read_recent_like(run, Path("uhr.csv"), {"time": "Uhr"})) == len(frame)
+    assert len(read_like(run, "uhr.csv", {"time": "Uhr"})) == len(frame)
     with pytest.raises(InputError, match="has no column 'Zeit'"):
-        read_recent_like(run, Path("uhr.csv"), {})
+        read_like(run, "uhr.csv", {})
 
 
 def test_recent_readings_may_lack_a_column_that_the_run_had_named() -> None:
@@ -199,40 +251,39 @@ def test_recent_readings_may_lack_a_column_that_the_run_had_named() -> None:
     long = wide.melt("time", var_name="Ort", value_name="flow").assign(rain=1.0, remark="dry")
     long.to_csv("long.csv", index=False)
     run = trained("long.csv", "last-value", sensor="Ort", channels=["flow", "rain"], known=["rain"])
-    found = read_recent_like(run, Path("long.csv"), {})
+    found = read_like(run, "long.csv", {})
     assert found.mask.all()
     long.drop(columns="rain").to_csv("dry.csv", index=False)
-    found = read_recent_like(run, Path("dry.csv"), {})
+    found = read_like(run, "dry.csv", {})
     assert "channels that are not in the file count as missing: rain" in found.notes
 
 
 def test_one_channel_may_be_named_without_brackets() -> None:
     table("a.csv")
     run = trained(channels="flow")
-    assert read_recent_like(run, Path("a.csv"), {}).channels == read_like(run, "a.csv", {}).channels == ("flow",)
+    assert read_like(run, "a.csv", {}).channels == read_like(run, "a.csv", {}).channels == ("flow",)
 
 
 def test_recent_readings_follow_the_table_of_a_dataset_toml() -> None:
     frame = table("a.csv").rename(columns={"time": "Zeit"})
     frame.to_csv("a.csv", index=False)
     run = trained(dataset(time='"Zeit"'))
-    assert len(read_recent_like(run, Path("a.csv"), {})) == len(frame)
+    assert len(read_like(run, "a.csv", {})) == len(frame)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"missing": [0]}, r"data\.missing: a forecast takes it from the run"),
         ({"zone": "Europe/Paris"}, r"data\.zone = 'Europe/Paris': run run was trained with zone 'Europe/Berlin'"),
         ({"step": "5min"}, r"data\.step = '5min': run run was trained on steps of 1h"),
         ({"tiem": "x"}, r"unknown key 'data\.tiem'; did you mean 'time'"),
     ],
 )
-def test_what_a_forecast_cannot_be_told_is_refused(given: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_told_is_refused(given: dict[str, Any], message: str) -> None:
     table("a.csv")
     run = trained(zone="Europe/Berlin")
     with pytest.raises(InputError, match=message):
-        read_recent_like(run, Path("a.csv"), given)
+        read_like(run, "a.csv", given)
 
 
 def test_a_start_is_that_of_one_file() -> None:
@@ -245,4 +296,4 @@ def test_a_start_is_that_of_one_file() -> None:
         read_like(run, "later.csv", {})
     found = read_like(run, "later.csv", {"start": "2024-07-01"})
     assert str(found.start) == "2024-07-01T00:00:00"
-    assert read_recent_like(run, Path("later.csv"), {"start": "2024-07-01"}).start == found.start
+    assert read_like(run, "later.csv", {"start": "2024-07-01"}).start == found.start

@@ -4,6 +4,7 @@ A command's module is imported when the command is called: with torch it takes s
 error needs it.
 """
 
+import errno
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -94,9 +95,10 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as wrong:
-        if wrong.filename is None:  # not about a file that somebody named
+        if wrong.filename is None and wrong.errno != errno.ENOSPC:  # not about a file that somebody named
             raise
+        file = wrong.filename2 or wrong.filename or "what is printed"
         blocked = isinstance(wrong, FileExistsError | NotADirectoryError)
         why = "a file is where a folder should be" if blocked else (wrong.strerror or type(wrong).__name__).lower()
-        print(f"error: {wrong.filename2 or wrong.filename}: cannot be read or written: {why}", file=sys.stderr)
+        print(f"error: {file}: cannot be read or written: {why}", file=sys.stderr)
         sys.exit(2)

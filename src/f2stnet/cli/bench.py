@@ -176,7 +176,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> None:
             table.add_column(heading, justify="right" if place else "left")
         for row in shown.rows:
             table.add_row(*row)
-        console.out.print(table)
+        console.print_table(table)
         if shown.note:
             console.out.print(shown.note, soft_wrap=True)
     for name, why in found.get("absent", {}).items():

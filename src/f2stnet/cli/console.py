@@ -12,8 +12,10 @@ from rich.table import Table
 from f2stnet.page import number
 
 # Names of sensors, units and folders are text: [north] is no markup and :car: no picture.
-out = Console(highlight=False, markup=False, emoji=False)
-err = Console(stderr=True, highlight=False, markup=False, emoji=False)
+PLAIN: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False}
+out = Console(**PLAIN)
+err = Console(stderr=True, **PLAIN)
+WIDE = 10_000  # more than any table needs
 
 
 class TrainingProgress:
@@ -73,6 +75,14 @@ class TrainingProgress:
             )
 
 
+def print_table(table: Table) -> None:
+    """A table of figures, none of them cut: in a pipe it is as wide as it has to be, in a terminal cells fold."""
+    for column in table.columns:
+        column.overflow = "fold"
+    shown = out if out.is_terminal else Console(file=out.file, width=WIDE, **PLAIN)
+    shown.print(table)
+
+
 def print_errors(rows: dict[str, dict[str, float | None]], title: str, unit: str = "") -> None:
     """A row a name, with MAE, RMSE and MAPE."""
     suffix = f" ({unit})" if unit else ""
@@ -83,7 +93,7 @@ def print_errors(rows: dict[str, dict[str, float | None]], title: str, unit: str
         table.add_column(heading, justify="right")
     for name, figures in rows.items():
         table.add_row(name, *(number(figures.get(key)) for key in ("mae", "rmse", "mape")))
-    out.print(table)
+    print_table(table)
 
 
 def print_notes(notes: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +14,15 @@ from f2stnet import page
 from f2stnet.cli import console
 from f2stnet.cli.groups import Group
 from f2stnet.cli.options import AsJson, DataSettings, GraphFile, find_series, sections
+from f2stnet.config import build
 from f2stnet.data import sources
 from f2stnet.data.check import Findings, check, some
 from f2stnet.data.download import get
 from f2stnet.data.public import PUBLIC, find, folders
 from f2stnet.data.show import show
+from f2stnet.data.split import WindowConfig
 from f2stnet.errors import InputError
 from f2stnet.registry import few
-from f2stnet.series import GraphSeries
 
 app = typer.Typer(cls=Group, help="List, fetch, check and look at data.", no_args_is_help=True)
 
@@ -55,7 +57,7 @@ def list_(as_json: AsJson = False) -> None:
     console.out.print(
         f"Files are looked for in {folders('NAME')[0]}; `f2stnet data get NAME` puts them there.", soft_wrap=True
     )
-    console.out.print("Besides these: any dataset.toml, .csv, .csv.gz or .parquet file of your own.", soft_wrap=True)
+    console.out.print("Besides these: any dataset.toml, .csv, .tsv or .parquet file of your own.", soft_wrap=True)
 
 
 @app.command("get")
@@ -74,14 +76,26 @@ def get_(
 
 
 @app.command("check")
-def check_(data: Spec, settings: DataSettings = None, graph: GraphFile = None, as_json: AsJson = False) -> None:
+def check_(
+    data: Spec,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A key of the data or of windows, as for `train`.", metavar="KEY=VALUE"),
+    ] = None,
+    graph: GraphFile = None,
+    as_json: AsJson = False,
+) -> None:
     """Read data and say what is in it: steps, gaps, missing values, odd sensors, the graph.
 
-    Ends with status 2 where training would refuse the data.
+    Ends with status 2 where training would refuse the data. With other windows than the usual 12 + 12 steps give
+    their keys, as --set window.input=6.
 
     Example: f2stnet data check flow.csv --graph roads.csv
     """
-    found = check(_series(data, settings, graph))
+    keys, others = sections(settings, graph)
+    window = build(WindowConfig(), others.pop("window", {}), "window")
+    _refuse_keys(others, "data.… and window.…")
+    found = check(find_series(data, keys)[0], window)
     if as_json:
         print(json.dumps(dataclasses.asdict(found), allow_nan=False))
     else:
@@ -104,7 +118,9 @@ def show_(
     """
     if out is not None:
         _refuse_taken(out, overwrite)
-    series = _series(data, settings, graph)
+    keys, others = sections(settings, graph)
+    _refuse_keys(others, "data.…")
+    series = find_series(data, keys)[0]
     if out is None:
         out = Path(f"{re.sub(r'[^A-Za-z0-9._-]+', '-', series.name).strip('.-') or 'data'}.html")
         _refuse_taken(out, overwrite)
@@ -112,11 +128,9 @@ def show_(
     print(out)
 
 
-def _series(data: str, settings: list[str] | None, graph: str | None) -> GraphSeries:
-    keys, others = sections(settings, graph)
+def _refuse_keys(others: Mapping[str, object], allowed: str) -> None:
     if others:
-        raise InputError(f"--set {next(iter(others))}.…: only data.… keys can be set here")
-    return find_series(data, keys)[0]
+        raise InputError(f"--set {next(iter(others))}.…: only {allowed} keys can be set here")
 
 
 def _refuse_taken(out: Path, overwrite: bool) -> None:
@@ -160,7 +174,7 @@ def _print(found: Findings) -> None:
             f"{facts.negatives:,}",
             page.percent(facts.missing),
         )
-    console.out.print(channels)
+    console.print_table(channels)
     for kind, lines in (("note", found.notes), ("look at", found.remarks), ("problem", found.problems)):
         for line in lines:
             console.out.print(f"{kind}: {line}", soft_wrap=True)

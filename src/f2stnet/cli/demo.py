@@ -47,8 +47,8 @@ def demo(
         print(json.dumps({"tests": found.tests, "floor": found.floor, "federated": found.federated, "unit": found.unit,
                           "seconds": found.seconds, "report": str(found.report)}))  # fmt: skip
         return
-    console.out.print(_table(found))
-    console.out.print(_federated_table(found))
+    console.print_table(_table(found))
+    console.print_table(_federated_table(found))
     console.out.print(f"{found.seconds:.0f} s in all. The report, with plots: {found.report.resolve()}", soft_wrap=True)
 
 

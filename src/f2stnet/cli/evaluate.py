@@ -8,11 +8,11 @@ import typer
 
 from f2stnet.api import Run
 from f2stnet.cli import console
-from f2stnet.cli.options import AsJson, Data, DataSettings, GraphFile, RunFolder, own_series, sections
+from f2stnet.cli.options import AsJson, Data, DataSettings, GraphFile, RunFolder, sections
 from f2stnet.data.split import WindowConfig, origins, split
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
-from f2stnet.training.reading import read_like
+from f2stnet.training.reading import changed_note, data_for
 
 
 def evaluate(
@@ -37,11 +37,8 @@ def evaluate(
     keys, others = sections(settings, graph)
     if others:
         raise InputError(f"--set {next(iter(others))}.…: only data.… keys can be set here; the run is trained")
-    if data is None:
-        series = run.aligned(own_series(folder, dict(run.config.data) | keys, "name one with --data"))
-    else:
-        series = read_like(run, data, keys)
-    run.refuse_other(series)
+    series = data_for(run, data, keys, "name one with --data")
+    console.print_notes(() if keys else changed_note(run, data, series))  # with other keys it is another series anyway
     console.print_notes(series.notes + series.graph.notes)
     chosen = _chosen(series, run.config.window, part)
     if not len(chosen):

@@ -178,7 +178,7 @@ def _show(metrics: dict[str, Any], unit: str) -> None:
     if "gap" in metrics:
         table.add_row("mean gap to each client's best, %", number(metrics["gap"]["mean_gap"]))
         table.add_row("largest gap, %", number(metrics["gap"]["max_gap"]))
-    console.out.print(table)
+    console.print_table(table)
     for name, why in absent.items():
         console.out.print(f"not in it: {name}: {why}", soft_wrap=True)
     if metrics["refused"]:

@@ -16,6 +16,7 @@ from jaxtyping import Int, Real
 from f2stnet.calendar import DAY, parse_step
 from f2stnet.config import require
 from f2stnet.data.graph_files import SENSORS
+from f2stnet.data.hints import alike_note, are_halves
 from f2stnet.data.keys import naming
 from f2stnet.data.stamps import (
     Place,
@@ -32,6 +33,7 @@ from f2stnet.data.stamps import (
 from f2stnet.data.tabular import MISSING, Tabular, open_table
 from f2stnet.errors import InputError
 
+CLOCKS = ("hour", "hours", "clock", "time_of_day")  # … beside a date
 TIMES = ("time", "timestamp", "datetime", "date_time", "date", "stamp", "time_stamp", "ts")
 Layout = Literal["auto", "wide", "long"]
 _NUMBER = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?|[-+]?inf", re.IGNORECASE)
@@ -67,11 +69,13 @@ class Cells:
     zone: str | None
     notes: tuple[str, ...]
     utc: bool | None = None  # as in GraphSeries
+    met: tuple[str, ...] | None = None  # long: the nodes in the order in which rows first name them
 
 
-def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = ()) -> Cells:
-    """`nodes` are sensors that are known by now: a column of one's name holds its readings."""
-    table = open_table(path)
+def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = (), marks: tuple[str, ...] = ()) -> Cells:
+    """`nodes` are sensors that are known by now: a column of one's name holds its readings. `marks` are texts in
+    cells that mean 'not observed'."""
+    table = open_table(path, marks)
     time = _time_column(table, config)
     times, texts = table.distinct(time) if time is not None else (np.zeros(0, np.int64), [])
     sensor, doubt = _sensor_column(table, config, nodes, _shared(times, texts))
@@ -88,7 +92,9 @@ def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = ()) -> Ce
         records = np.flatnonzero((times != texts.index("")) | ~np.isnan(numbers).all(axis=1))
     if not len(records):
         raise InputError(f"{path}: all rows are empty")
-    numbers, sensors, times = numbers[records], sensors[records], times[records]
+    numbers, times = numbers[records], times[records]
+    used, sensors = np.unique(sensors[records], return_inverse=True)
+    met = [names[i] for i in used] if names else []
 
     def place(i: int) -> str:
         return f"{path}, row {table.row(int(records[i]))}"
@@ -103,22 +109,32 @@ def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = ()) -> Ce
     with naming(path):
         moments, zone, notes = one_clock(stamps, config.zone, step, sensors, place)
     grid = lay(moments, step, place, "; without the key zone times are taken as they are" if zone else "")
-    if "" in names:
-        i = int(np.argmax(sensors == names.index("")))
+    if "" in met:
+        i = int(np.argmax(sensors == met.index("")))
         raise InputError(f"{place(i)}, column {sensor!r}: is empty, expected the name of a sensor")
-    _refuse_twice(grid.index, sensors, moments, names, place, doubt)
+    hours = tuple(f"{hour!r} belongs into the column of times if it is its hour" for hour in table.find(CLOCKS))
+    _refuse_twice(grid.index, sensors, moments, met, place, doubt + hours)
     if _unordered(moments, sensors):
         notes = (*notes, "the rows were not in the order of time and have been sorted")
     notes = (*notes, *gap_note(grid), *doubt, *([table.doubt] if table.doubt else []))
+    notes += alike_note("columns", columns) + alike_note("sensors", met)
     utc = None if config.zone or config.time_unit or grid.step >= DAY else stamps.utc is not None
     if sensor is None:
         values = np.full((grid.steps, len(columns), 1), np.nan)
         values[grid.index, :, 0] = numbers
         names, columns = columns, list(config.channels or ("value",))
         return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc)
+    names = sorted(met, key=_by_name)  # whatever the order of the rows
+    places = {name: place for place, name in enumerate(names)}
     values = np.full((grid.steps, len(names), len(columns)), np.nan)
-    values[grid.index, sensors] = numbers
-    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc)
+    values[grid.index, np.array([places[name] for name in met])[sensors]] = numbers
+    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc, tuple(met))
+
+
+def _by_name(name: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """s2 comes before s10."""
+    parts = [part for part in re.split(r"([0-9]+)", name) if part]
+    return [(False, int(part), "") if part[0] in "0123456789" else (True, 0, part) for part in parts], name
 
 
 def _time_column(table: Tabular, config: CellsConfig) -> str | None:
@@ -127,6 +143,12 @@ def _time_column(table: Tabular, config: CellsConfig) -> str | None:
     if config.time is not None:
         return table.columns[table.place(config.time)]
     found = table.find(TIMES)
+    halves = (*found, *table.find(CLOCKS))
+    if found and len(halves) > 1 and are_halves(*(table.distinct(column)[1][0] for column in halves[:2])):
+        raise InputError(
+            f"{table.path}: columns {halves[0]!r} and {halves[1]!r} hold date and time of day apart; expected both in "
+            "one column, as 2024-03-31 08:05"
+        )
     if len(found) > 1:
         raise InputError(f"{table.path}: columns {found[0]!r} and {found[1]!r} could both be times; the key time tells")
     if not found and table.columns[0]:
@@ -154,6 +176,12 @@ def _sensor_column(
     if config.sensor is not None:
         return table.columns[table.place(config.sensor)], ()
     found = [column for column in table.find(SENSORS) if column != config.time]
+    twins = [column for column in found[1:] if column.lower() == found[0].lower()]
+    if twins:
+        raise InputError(
+            f"{table.path}: columns {found[0]!r} and {twins[0]!r} could both name sensors; the key sensor tells, or "
+            "layout = wide"
+        )
     if config.layout == "long":
         if not found:
             shown = ", ".join(table.columns[:8])
@@ -206,9 +234,9 @@ def _stamps(config: CellsConfig, times: Int[np.ndarray, "R"], texts: Sequence[st
         return Stamps(stamps.written[times], None if stamps.utc is None else stamps.utc[times])
     counts = np.empty(len(chosen), dtype=np.int64)
     for i, text in enumerate(chosen):
-        if not text.lstrip("-").isdecimal():
+        if re.fullmatch(r"-?[0-9]+(\.0*)?", text) is None:
             raise InputError(f"{place_of(i)}: {text!r} is no whole number of {config.time_unit}")
-        counts[i] = int(text)
+        counts[i] = int(text.partition(".")[0])
     written = stamps_from_numbers(counts, config.time_unit, place_of)[times]
     # Counts since 1970 are those of UTC; a count of days is a date.
     return Stamps(written, written if config.zone and config.time_unit != "d" else None)

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from f2stnet.calendar import show_step, to_local
-from f2stnet.data.split import WindowConfig, split
+from f2stnet.data.scaler import training_steps
+from f2stnet.data.split import Parts, WindowConfig, split
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 
@@ -88,12 +89,13 @@ def check(series: GraphSeries, window: WindowConfig | None = None) -> Findings:
     gaps = find_gaps(series)
     missing = 1 - tally.count[:, targets].sum(axis=1) / max(1, service * len(targets))
     worst = [place for place in np.argsort(-missing, kind="stable")[:LISTED] if missing[place] > 0]
-    empty = tally.count[:, targets].sum(axis=1) == 0
+    empty = empty_sensors(series)
+    closed = tuple(name for name in _names(series, tally.count[:, targets].sum(axis=1) == 0) if name not in empty)
     flat = ((tally.high == tally.low) & (tally.count > 1))[:, targets].any(axis=1)
     lonely = np.diff(series.graph.adjacency.indptr) == 0
     windows, refused = _windows(series, window or WindowConfig())
     found = {
-        "empty": _names(series, empty),
+        "empty": empty,
         "constant": _names(series, flat),
         "isolated": _names(series, lonely),
         "components": tuple(sorted(np.bincount(series.graph.components).tolist(), reverse=True)),
@@ -124,9 +126,25 @@ def check(series: GraphSeries, window: WindowConfig | None = None) -> Findings:
         windows=windows,
         notes=series.notes + series.graph.notes,
         problems=tuple(problems),
-        remarks=tuple(_remarks(series, found, len(gaps))),
+        remarks=tuple(_remarks(series, found, len(gaps), closed)),
         **found,
     )
+
+
+def empty_sensors(series: GraphSeries) -> tuple[str, ...]:
+    """Sensors without a single observation of a target, which training refuses."""
+    seen = np.asarray(series.mask[:, :, list(series.target_index)].any(axis=(0, 2)))
+    return _names(series, ~seen)
+
+
+def silent_parts(series: GraphSeries, parts: Parts, horizon: int) -> list[str]:
+    """What keeps a model from being trained: a part in which nothing was observed that it could forecast."""
+    told = []
+    for name, origins in (("training", parts.train), ("validation", parts.validation)):
+        labels = training_steps(origins, 0, horizon, len(series))
+        if not series.mask[labels][..., list(series.target_index)].any():
+            told.append(f"the {name} part has no observation of {', '.join(series.targets)}")
+    return told
 
 
 def find_gaps(series: GraphSeries) -> list[Gap]:
@@ -228,16 +246,14 @@ def _windows(series: GraphSeries, config: WindowConfig) -> tuple[dict[str, int] 
         parts = split(series, config)
     except InputError as refused:
         return None, [str(refused)]
-    targets, problems = list(series.target_index), []
-    for name, origins in (("training", parts.train), ("validation", parts.validation)):
-        labels = slice(origins[0], origins[-1] + config.horizon)
-        if not series.mask[labels][..., targets].any():
-            problems.append(f"the {name} part has no observation of {', '.join(series.targets)}")
-    return {name: len(getattr(parts, name)) for name in ("train", "validation", "test")}, problems
+    sizes = {name: len(getattr(parts, name)) for name in ("train", "validation", "test")}
+    return sizes, silent_parts(series, parts, config.horizon)
 
 
-def _remarks(series: GraphSeries, found: dict, gaps: int) -> list[str]:
+def _remarks(series: GraphSeries, found: dict, gaps: int, closed: tuple[str, ...]) -> list[str]:
     remarks = []
+    if closed:
+        remarks.append(f"sensor without an observation within the service hours: {some(closed)}")
     if gaps:
         longest = found["gaps"][0]
         steps = "1 step" if longest.steps == 1 else f"{longest.steps} steps"

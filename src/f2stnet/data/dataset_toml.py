@@ -2,7 +2,7 @@
 
 name = "pems08-part"                # how runs and reports call it
 unit = "vehicles / 5 min"
-values = "pems08_flow_tail.npz"     # .npz, .npy, .csv, .csv.gz, .parquet, relative to this file
+values = "pems08_flow_tail.npz"     # .npz, .npy, .csv, .tsv, .parquet, relative to this file
 array = "flow"                      # key inside an .npz; [steps, nodes] or [steps, nodes, channels]
 channels = ["flow"]                 # or channels_from = "columns": an array of names in the same .npz
 start = 2016-08-07T03:40:00         # or time = "time" with a time_unit: an array or column of stamps
@@ -26,7 +26,15 @@ from f2stnet.config import build, require
 from f2stnet.data.arrays import named, read_array, read_numbers
 from f2stnet.data.cells import Cells, CellsConfig, Layout, read_cells
 from f2stnet.data.graph_files import GraphConfig, read_graph
-from f2stnet.data.keys import all_missing_note, missing_codes, naming, observed, parse_holidays, parse_hours
+from f2stnet.data.keys import (
+    all_missing_note,
+    codes_and_marks,
+    missing_codes,
+    naming,
+    observed,
+    parse_holidays,
+    parse_hours,
+)
 from f2stnet.data.stamps import (
     Stamps,
     counted,
@@ -91,10 +99,11 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
     source = base / str(how.values)
     graph_files = [base / file for file in graph_config.files]
     with naming(path, source, *graph_files):
-        cells = _from_table(source, how) if is_table(source) else _from_array(source, how)
-        graph = read_graph(graph_config, base, cells.nodes)
-        codes = missing_codes(how.missing or ())
-        values, mask, infinite = observed(cells.values, codes)
+        missing, in_table = how.missing or (), is_table(source)
+        codes, marks = codes_and_marks(missing) if in_table else (missing_codes(missing), ())
+        cells = _from_table(source, how, marks) if in_table else _from_array(source, how)
+        graph = read_graph(graph_config, base, cells.nodes, cells.met)
+        values, mask, odd = observed(cells.values, codes, cells.channels)
         known = how.known or ()
         return GraphSeries(
             values=values,
@@ -113,14 +122,14 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
             holidays=parse_holidays(how.holidays or (), base),
             service_hours=parse_hours(how.service_hours),
             missing=codes,
-            notes=(*cells.notes, *infinite, *all_missing_note(mask, cells.nodes)),
+            notes=(*cells.notes, *odd, *all_missing_note(mask, cells.nodes)),
         )
 
 
-def _from_table(path: Path, how: DatasetConfig) -> Cells:
+def _from_table(path: Path, how: DatasetConfig, marks: tuple[str, ...]) -> Cells:
     for key in ("array", "channels_from", "nodes_from", "nodes"):
         require(getattr(how, key) is None, f"{key} is for arrays; {path.name} is a table with named columns")
-    return read_cells(path, CellsConfig(**_given(how, CellsConfig)))
+    return read_cells(path, CellsConfig(**_given(how, CellsConfig)), marks=marks)
 
 
 def _given(config: DatasetConfig, of: type) -> dict[str, Any]:
@@ -131,7 +140,7 @@ def _given(config: DatasetConfig, of: type) -> dict[str, Any]:
 
 def _from_array(path: Path, how: DatasetConfig) -> Cells:
     if path.suffix not in (".npz", ".npy"):
-        raise InputError(f"values = {path.name!r}: expected .npz, .npy, .csv, .csv.gz or .parquet")
+        raise InputError(f"values = {path.name!r}: expected .npz, .npy, .csv, .tsv or .parquet")
     for key in ("layout", "sensor", "time_format"):
         require(getattr(how, key) is None, f"{key} is for tables; {path.name} is an array")
     values = read_numbers(path, how.array)

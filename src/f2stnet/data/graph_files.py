@@ -15,6 +15,7 @@ from f2stnet.data.keys import naming
 from f2stnet.data.tabular import SAMPLE, Tabular, find_separator, open_table, read_text
 from f2stnet.errors import InputError
 from f2stnet.graph import Graph, Weights, from_coordinates, from_edges, from_matrix
+from f2stnet.registry import few
 
 FROM_TO = (("from", "to"), ("source", "target"), ("src", "dst"), ("node1", "node2"), ("i", "j"))
 COSTS = ("cost", "distance", "dist", "length", "weight")
@@ -23,6 +24,7 @@ SENSORS = (
     *("id", "name", "city"),
 )
 LATITUDES = ("lat", "latitude")
+PLANE = (("x", "y"), ("easting", "northing"))  # what places may be called in metres
 LONGITUDES = ("lon", "lng", "long", "longitude")
 
 
@@ -49,21 +51,24 @@ class GraphConfig:
         return tuple(file for file in (self.edges, self.matrix, self.coordinates) if file)
 
 
-def read_graph(config: GraphConfig, base: Path, nodes: Sequence[str]) -> Graph:
-    """The graph that a [graph] section describes; its paths are relative to `base`."""
+def read_graph(config: GraphConfig, base: Path, nodes: Sequence[str], met: Sequence[str] | None = None) -> Graph:
+    """The graph that a [graph] section describes; its paths are relative to `base`.
+
+    Who stands where in a file that names no sensors is told by `met`, or by `nodes` where that is None.
+    """
     if config.edges:
         return edge_list(base / config.edges, nodes, config.weights)
     if config.matrix:
-        return matrix(base / config.matrix, nodes, config.weights, config.array)
+        return matrix(base / config.matrix, nodes, config.weights, config.array, met)
     if config.coordinates:
-        return coordinates(base / config.coordinates, nodes, config)
+        return coordinates(base / config.coordinates, nodes, config, met)
     return edgeless(nodes)
 
 
-def guess_graph(path: Path, nodes: Sequence[str], config: GraphConfig) -> Graph:
-    """The graph of a file that says by its columns what it is."""
+def guess_graph(path: Path, nodes: Sequence[str], config: GraphConfig, met: Sequence[str] | None = None) -> Graph:
+    """The graph of a file that says by its columns what it is; `met` as in `read_graph`."""
     if path.suffix in (".npy", ".npz"):
-        return matrix(path, nodes, config.weights, config.array)
+        return matrix(path, nodes, config.weights, config.array, met)
     rows = _cells(path)
     columns = rows[0][1]
     head = [cell.lower() for cell in columns]
@@ -71,8 +76,13 @@ def guess_graph(path: Path, nodes: Sequence[str], config: GraphConfig) -> Graph:
         return edge_list(path, nodes, config.weights)
     if set(head) & set(LATITUDES) and set(head) & set(LONGITUDES):
         return coordinates(path, nodes, config)
+    if set(head) & {*SENSORS, "index"} and any({one, other} <= set(head) for one, other in PLANE):
+        raise InputError(
+            f"{path}: columns {', '.join(columns[:8])}: places are read from columns lat and lon, in degrees; rename "
+            "them, or turn metres into degrees first"
+        )
     if abs(len(rows) - len(columns)) <= 1:
-        return matrix(path, nodes, config.weights)
+        return matrix(path, nodes, config.weights, met=met)
     raise InputError(
         f"{path}: columns {', '.join(columns[:8])}: expected from,to[,cost], or sensor,lat,lon, or a matrix"
     )
@@ -98,20 +108,33 @@ def edge_list(path: Path, nodes: Sequence[str], weights: Weights | None) -> Grap
         return from_edges(ends, nodes, costs, weights or "binary")
 
 
-def matrix(path: Path, nodes: Sequence[str], weights: Weights | None, array: str | None = None) -> Graph:
-    """A square matrix in the nodes' order; one in a .csv may name its rows and columns."""
+def matrix(
+    path: Path,
+    nodes: Sequence[str],
+    weights: Weights | None,
+    array: str | None = None,
+    met: Sequence[str] | None = None,
+) -> Graph:
+    """A square matrix; one in a .csv may name its rows and columns, others are in the order of `met` or the nodes."""
     if path.suffix in (".npy", ".npz"):
-        numbers = read_numbers(path, array)
+        numbers, named = read_numbers(path, array), False
         if numbers.ndim != 2:
             raise InputError(f"{path}: graph matrix has the shape {list(numbers.shape)}, expected two axes")
     else:
-        numbers = _matrix_cells(path, nodes)
+        numbers, named = _matrix_cells(path, nodes)
     with naming(path):
-        return from_matrix(numbers, nodes, weights or "as-is")
+        if named or met is None:
+            return from_matrix(numbers, nodes, weights or "as-is")
+        graph = from_matrix(numbers, met, weights or "as-is").select([list(met).index(name) for name in nodes])
+    return replace(graph, notes=(*graph.notes, _order_note(path, met)))
 
 
-def coordinates(path: Path, nodes: Sequence[str], config: GraphConfig) -> Graph:
-    """Nearest neighbours by the places of the sensors, in the nodes' order (.npz) or by name (.csv)."""
+def _order_note(path: Path, met: Sequence[str]) -> str:
+    return f"{path.name} names no sensors: its rows stand for those of the table as they first come, {few(met, 5)}"
+
+
+def coordinates(path: Path, nodes: Sequence[str], config: GraphConfig, met: Sequence[str] | None = None) -> Graph:
+    """Nearest neighbours by the places of the sensors, in the order of `met` or the nodes (.npz) or by name (.csv)."""
     weights = config.weights or "gaussian"
     if path.suffix == ".npz":
         lat, lon = read_numbers(path, config.lat), read_numbers(path, config.lon)
@@ -119,7 +142,11 @@ def coordinates(path: Path, nodes: Sequence[str], config: GraphConfig) -> Graph:
             raise InputError(f"{path}: latitudes {list(lat.shape)} and longitudes {list(lon.shape)} do not pair")
         places = np.stack([lat, lon], axis=1).astype(np.float64)
         with naming(path):
-            return from_coordinates(places, nodes, config.neighbours, weights)
+            if met is None or len(places) != len(met):
+                return from_coordinates(places, nodes, config.neighbours, weights)
+            graph = from_coordinates(places, met, config.neighbours, weights)
+        graph = graph.select([list(met).index(name) for name in nodes])
+        return replace(graph, notes=(*graph.notes, _order_note(path, met)))
     table = open_table(path)
     named = table.find((*SENSORS, "index"))
     if not named:
@@ -186,8 +213,9 @@ def _cells(path: Path) -> list[tuple[int, list[str]]]:
         raise InputError(f"{path}: not a readable table ({wrong})") from None
 
 
-def _matrix_cells(path: Path, nodes: Sequence[str]) -> np.ndarray:
-    """N rows of N numbers, with or without a row of names above them and a column of names before them."""
+def _matrix_cells(path: Path, nodes: Sequence[str]) -> tuple[np.ndarray, bool]:
+    """N rows of N numbers, with or without a row of names above them and a column of names before them; in the nodes'
+    order, and True, where there are names."""
     rows = _cells(path)
     top, head = rows[0]
     above = len(rows) == len(head) + 1 or not _is_number(head[0])
@@ -202,7 +230,7 @@ def _matrix_cells(path: Path, nodes: Sequence[str]) -> np.ndarray:
                 raise InputError(f"{where}, column {j + before + 1}: {cell!r} is no number")
             numbers[i, j] = float(cell)
     if not above:
-        return numbers
+        return numbers, False
     across = down = _named_once(path, [(top, name) for name in head[before:]], nodes)
     named = [(row, cells[0]) for row, cells in rows[1:]]
     if before and not _is_counter(head[0], [name for _, name in named], nodes):
@@ -212,7 +240,7 @@ def _matrix_cells(path: Path, nodes: Sequence[str]) -> np.ndarray:
                 raise InputError(f"{path}, row {row}: sensor {name!r} has a row and no column")
     whole = np.zeros((len(nodes), len(nodes)))
     whole[np.ix_(down, across)] = numbers
-    return whole
+    return whole, True
 
 
 def _named_once(path: Path, names: Sequence[tuple[int, str]], nodes: Sequence[str]) -> list[int]:
@@ -244,5 +272,5 @@ def _is_number(text: str) -> bool:
 
 def near(name: str, nodes: Sequence[str]) -> str:
     """'; did you mean …?' where a node's name is close; a list of all nodes would help nobody."""
-    close = difflib.get_close_matches(name, nodes, n=1)
+    close = [node for node in nodes if node.lower() == name.lower()] or difflib.get_close_matches(name, nodes, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

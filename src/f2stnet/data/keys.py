@@ -1,6 +1,6 @@
 """Keys that data sources share: values that mean 'missing', holidays, service hours."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
@@ -9,23 +9,44 @@ from typing import Any
 import numpy as np
 
 from f2stnet.calendar import parse_clock
+from f2stnet.data.codes import code_note
 from f2stnet.data.tabular import read_text
 from f2stnet.errors import InputError
 from f2stnet.registry import few
 from f2stnet.series import observe
 
 
-def missing_codes(entries: Iterable[Any]) -> tuple[float, ...]:
-    """`["nan", 0]` as numbers; NaN means missing anyway."""
-    codes = []
+def codes_and_marks(entries: Iterable[Any]) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """`["nan", 0, "-"]` as the numbers and the texts in cells of a table that mean 'not observed'; NaN does anyway."""
+    codes: list[float] = []
+    marks: list[str] = []
     for entry in entries:
-        if isinstance(entry, str) and entry.lower() == "nan":
-            continue
-        if isinstance(entry, bool) or not isinstance(entry, int | float):
-            raise InputError(f"missing = {entry!r}: expected 'nan' or a number")
-        if np.isfinite(entry):
-            codes.append(float(entry))
-    return tuple(codes)
+        number = _number(entry) if isinstance(entry, str) else entry
+        if isinstance(number, bool) or not isinstance(number, str | int | float):
+            raise InputError(f"missing = {entry!r}: expected 'nan' or a number, or a text that cells of a table hold")
+        if isinstance(number, str):
+            if number.startswith("[") and number.endswith("]"):  # a shell takes quotes away
+                raise InputError(f"missing = {entry!r}: no list; in a shell, --set 'data.missing=[\"-\"]' is one")
+            marks.append(number)
+        elif np.isfinite(number):
+            codes.append(float(number))
+    return tuple(codes), tuple(marks)
+
+
+def missing_codes(entries: Iterable[Any]) -> tuple[float, ...]:
+    """`["nan", 0]` as numbers, where there are no cells that could hold a text."""
+    codes, marks = codes_and_marks(entries)
+    if marks:
+        raise InputError(f"missing = {marks[0]!r}: is a text, which only tables have; expected 'nan' or a number")
+    return codes
+
+
+def _number(text: str) -> float | str:
+    """A text as the number that it is, where it is one."""
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip()
 
 
 def parse_holidays(entries: Iterable[Any], base: Path) -> tuple[date, ...]:
@@ -77,13 +98,16 @@ def parse_hours(pair: tuple[str, str] | None) -> tuple[int, int] | None:
     return begin, end
 
 
-def observed(values: np.ndarray, missing: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """`observe`, and a note where infinite numbers became missing ones."""
+def observed(
+    values: np.ndarray, missing: tuple[float, ...], channels: Sequence[str] = ()
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """`observe`, and notes where infinite numbers became missing ones, or some of `channels` may mean it."""
     with np.errstate(over="ignore"):  # a number beyond float32 counts as infinite
         numbers = np.asarray(values).astype(np.float32)
     infinite = int(np.isinf(numbers).sum())
     numbers, mask = observe(numbers, missing)
-    return numbers, mask, (f"{infinite} infinite values count as missing",) if infinite else ()
+    notes = (f"{infinite} infinite values count as missing",) if infinite else ()
+    return numbers, mask, (*notes, *code_note(numbers, mask, channels, missing))
 
 
 def all_missing_note(mask: np.ndarray, nodes: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Every place a GraphSeries can come from, by name or by file.
 
 A spec is, in this order: the name of a registered set; a folder with a dataset.toml, or any .toml; a table
-(.csv, .csv.gz, .parquet).
+(.csv, .tsv, .parquet).
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ sources.register("shmetro", MetroConfig(), "Shanghai metro, entries and exits, 2
 sources.register("knowair", KnowairConfig(), "KnowAir, PM2.5 or temperature of 184 Chinese cities, 3 h")(read_knowair)
 
 formats.register("dataset.toml", DatasetConfig(), "arrays or tables that a dataset.toml describes")(read_dataset)
-formats.register("table", TableConfig(), "a .csv, .csv.gz or .parquet of readings, wide or long")(read_table)
+formats.register("table", TableConfig(), "a .csv, .tsv or .parquet of readings, wide or long")(read_table)
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,9 @@ class Source:
 
 def load(spec: str | Path, **keys: Any) -> GraphSeries:
     """`load("pems04")`, `load("my/folder", targets=["PM2.5"])`, `load("flow.csv", graph="roads.csv")`."""
+    if not isinstance(spec, str | Path):
+        kind = type(spec).__name__
+        raise TypeError(f"load: the data is of type {kind}, expected the name of a data set or the path of a file")
     return resolve(spec, keys).load()
 
 
@@ -87,4 +90,4 @@ def _format(path: Path) -> str:
     if is_table(path):
         return "table"
     hint = "; describe it in a dataset.toml" if path.suffix in (".npz", ".npy") else ""
-    raise InputError(f"{path}: expected dataset.toml, .csv, .csv.gz or .parquet{hint}")
+    raise InputError(f"{path}: expected dataset.toml, .csv, .tsv or .parquet{hint}")

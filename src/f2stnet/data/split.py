@@ -74,9 +74,10 @@ def split(series: GraphSeries, config: WindowConfig) -> Parts:
     cuts = [int(round(share * len(every), 6)) for share in (config.parts[0], sum(config.parts[:2]))]
     train, validation, test = np.split(every, cuts)
     if min(len(train), len(validation), len(test)) == 0:
+        within = "" if series.in_service.all() else " that lie within the service hours"
         raise InputError(
             f"series {series.name!r} has {len(series)} steps and {len(every)} windows of {config.input} + "
-            f"{config.horizon} steps: too few for training, validation and test"
+            f"{config.horizon} steps{within}: too few for training, validation and test"
         )
     if config.purge:
         train = train[train + config.horizon <= validation[0]]

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from f2stnet.calendar import DAY, find_zone, show_step, to_local, to_utc
+from f2stnet.data.hints import stamp_hint
 from f2stnet.errors import InputError
 
 Place = Callable[[int], str]  # names where stamp number i stands, as 'flow.csv, row 12'
@@ -44,7 +45,7 @@ def parse_stamps(texts: Sequence[str], place: Place, time_format: str | None = N
         moment = _moment(text, time_format)
         if moment is None:
             way = f"the format {time_format!r}" if time_format else "ISO 8601, as 2024-03-31 08:05"
-            other = "" if time_format else "; the key time_format describes another way of writing"
+            other = "" if time_format else stamp_hint(text)
             raise InputError(f"{place(i)}: {text!r} is no time in {way}{other}")
         if moments and (moment.tzinfo is None) != (moments[0].tzinfo is None):
             raise InputError(f"{place(i)}: {text!r} and {texts[0]!r} ({place(0)}): only one has an offset from UTC")

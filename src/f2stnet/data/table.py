@@ -1,7 +1,8 @@
 """Sensor readings in one CSV or Parquet file, with or without a file that tells who is whose neighbour."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ from f2stnet.calendar import DAY, show_step
 from f2stnet.config import require
 from f2stnet.data.cells import Cells, CellsConfig, read_cells
 from f2stnet.data.graph_files import GraphConfig, edgeless, guess_graph, near
-from f2stnet.data.keys import all_missing_note, missing_codes, naming, observed, parse_holidays, parse_hours
+from f2stnet.data.keys import all_missing_note, codes_and_marks, naming, observed, parse_holidays, parse_hours
 from f2stnet.data.stamps import show
 from f2stnet.errors import InputError
-from f2stnet.graph import Weights
+from f2stnet.graph import Graph, Weights
 from f2stnet.registry import few
 from f2stnet.series import GraphSeries
 
@@ -28,7 +29,7 @@ class TableConfig(CellsConfig):
     unit: str = ""
     targets: tuple[str, ...] = ()  # the channels that are forecast; all that are not known where absent
     known: tuple[str, ...] = ()  # the channels whose future is known
-    missing: tuple[Any, ...] = ()  # numbers that mean 'not observed'
+    missing: tuple[Any, ...] = ()  # numbers, and texts in cells, that mean 'not observed'
     holidays: tuple[Any, ...] = ()  # dates, or a text file with one date a line
     service_hours: tuple[str, str] | None = None
     graph: str | None = None  # edge list, matrix or coordinates
@@ -42,13 +43,10 @@ class TableConfig(CellsConfig):
 
 
 def read_table(path: Path, config: TableConfig) -> GraphSeries:
-    cells = read_cells(path, config)
-    graph = edgeless(cells.nodes)
-    if config.graph is not None:
-        options = GraphConfig(array=config.graph_array, neighbours=config.neighbours, weights=config.weights)
-        graph = guess_graph(given_file(config.graph, path.parent), cells.nodes, options)
-    codes = missing_codes(config.missing)
-    values, mask, infinite = observed(cells.values, codes)
+    codes, marks = codes_and_marks(config.missing)
+    cells = read_cells(path, config, marks=marks)
+    graph = edgeless(cells.nodes) if config.graph is None else _graph(config, path, cells.nodes, cells.met)
+    values, mask, odd = observed(cells.values, codes, cells.channels)
     with naming(path):
         return GraphSeries(
             values=values,
@@ -64,11 +62,20 @@ def read_table(path: Path, config: TableConfig) -> GraphSeries:
             unit=config.unit,
             zone=cells.zone,
             utc=cells.utc,
-            holidays=parse_holidays(given_files(config.holidays, path.parent), path.parent),
+            holidays=_holidays(config, path),
             service_hours=parse_hours(config.service_hours),
             missing=codes,
-            notes=(*cells.notes, *infinite, *all_missing_note(mask, cells.nodes)),
+            notes=(*cells.notes, *odd, *all_missing_note(mask, cells.nodes)),
         )
+
+
+def _graph(config: TableConfig, path: Path, nodes: Sequence[str], met: Sequence[str] | None = None) -> Graph:
+    options = GraphConfig(array=config.graph_array, neighbours=config.neighbours, weights=config.weights)
+    return guess_graph(given_file(str(config.graph), path.parent), nodes, options, met)
+
+
+def _holidays(config: TableConfig, path: Path) -> tuple[date, ...]:
+    return parse_holidays(given_files(config.holidays, path.parent), path.parent)
 
 
 def given_file(name: str, beside: Path) -> Path:
@@ -85,17 +92,22 @@ def given_files(entries: Iterable[Any], beside: Path) -> tuple[Any, ...]:
     )
 
 
-def read_recent(path: str | Path, like: GraphSeries, config: CellsConfig | None = None) -> GraphSeries:
-    """Recent readings of the sensors of `like`, for a forecast by a model that was trained on it.
+def read_recent(
+    path: str | Path, like: GraphSeries, config: TableConfig | None = None, told: Collection[str] = ()
+) -> GraphSeries:
+    """Readings of the sensors of `like`, for a model that was trained on it.
 
-    Sensors and channels are matched by name. `like` tells all but the readings and may be zero steps long.
-    Rows past the last reading may hold the known channels' future.
+    Sensors and channels are matched by name; those that are not in the file count as missing. `config` tells how the
+    file is laid out and which texts mean 'missing'; all else comes from `like`, which may be zero steps long, but for
+    the keys that are named in `told`. Rows past the last reading may hold the known channels' future.
     """
     path = Path(path)
-    config = config or CellsConfig()
+    config = config or TableConfig()
     zone = config.zone if like.step >= DAY else like.zone  # a series of days keeps none, and needs it for stamps in UTC
     config = replace(config, step=show_step(like.step), zone=zone)
-    cells = _one_channel(read_cells(path, config, like.nodes), like, path)
+    codes, marks = codes_and_marks(config.missing)
+    codes = codes if "missing" in told else like.missing
+    cells = _one_channel(read_cells(path, config, like.nodes, marks), like, path)
     for name in cells.nodes:
         if name not in like.nodes:
             raise InputError(f"{path}: sensor {name!r} is not one the model knows{near(name, like.nodes)}")
@@ -107,14 +119,29 @@ def read_recent(path: str | Path, like: GraphSeries, config: CellsConfig | None 
     rows = [like.nodes.index(name) for name in cells.nodes]
     for channel in shared:
         numbers[:, rows, like.channels.index(channel)] = cells.values[:, :, cells.channels.index(channel)]
-    values, mask, infinite = observed(numbers, like.missing)
-    notes = (*cells.notes, *infinite, *_absent(cells, like))
+    values, mask, odd = observed(numbers, codes, like.channels)
+    notes = (*cells.notes, *odd, *_absent(cells, like))
     if (cells.start - like.start).astype("timedelta64[s]").astype(int) % like.step:
         raise InputError(
             f"{path}: times as {show(cells.start)} are not on the model's steps of {show_step(like.step)} "
             f"from {show(like.start)}"
         )
-    return replace(like, values=values, mask=mask, start=cells.start, utc=cells.utc, truth=None, notes=notes)
+    read = replace(like, values=values, mask=mask, start=cells.start, utc=cells.utc, truth=None, notes=notes)
+    with naming(path):
+        return replace(read, missing=codes, **_meant(config, path, like, told, cells))
+
+
+def _meant(config: TableConfig, path: Path, like: GraphSeries, told: Collection[str], cells: Cells) -> dict[str, Any]:
+    """What the readings mean, where the file differs from `like`."""
+    meant = {key: getattr(config, key) for key in ("unit", "title", "targets", "known") if key in told}
+    if "holidays" in told:
+        meant["holidays"] = _holidays(config, path)
+    if "service_hours" in told:
+        meant["service_hours"] = parse_hours(config.service_hours)
+    if "graph" in told:
+        whole = cells.met is not None and len(cells.met) == len(like.nodes)
+        meant["graph"] = _graph(config, path, like.nodes, cells.met if whole else None)
+    return meant
 
 
 def _one_channel(cells: Cells, like: GraphSeries, path: Path) -> Cells:

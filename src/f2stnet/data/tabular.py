@@ -10,13 +10,14 @@ import io
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64, Int
 
+from f2stnet.data.hints import number_hint
 from f2stnet.errors import InputError
 from f2stnet.files import existing
 from f2stnet.registry import did_you_mean
@@ -24,7 +25,7 @@ from f2stnet.registry import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet")
+SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 SAMPLE = 20  # rows that tell the separator
 LOOKED_AT = 1 << 18  # characters that tell whether marks could separate thousands
 MISSING = ["", "NaN", "nan", "NAN", "NA", "N/A", "n/a", "#N/A", "null", "NULL", "None"]
@@ -40,6 +41,7 @@ class Tabular:
     read: Callable[[list[int], bool], "pd.DataFrame"]  # columns by place, as texts or as what they are
     decimal: str = "."
     doubt: str = ""  # what its numbers could mean instead
+    marks: tuple[str, ...] | None = None  # texts that mean 'no number'; None where nobody can name any
 
     def distinct(self, column: str) -> tuple[Int[np.ndarray, "R"], list[str]]:
         """A column of texts as places in the list of its distinct texts; '' where a cell is empty."""
@@ -79,17 +81,19 @@ class Tabular:
         results, wrong = [], []
         for i, column in enumerate(columns):
             cells = texts.iloc[:, i].astype(str).str.strip()
-            empty = texts.iloc[:, i].isna() | cells.isin(MISSING)
+            empty = texts.iloc[:, i].isna() | cells.isin([*MISSING, *(self.marks or ())])
             if self.decimal == ",":  # a point would be one of thousands
                 cells = cells.where(~cells.str.contains(".", regex=False), "no number").str.replace(",", ".")
             parsed = pd.to_numeric(cells.where(~empty), errors="coerce").astype(np.float64)
             results.append(parsed)
             bad = np.flatnonzero((parsed.isna() & ~empty).to_numpy())
             if len(bad):
-                wrong.append((int(bad[0]), column, str(texts.iloc[bad[0], i])))
+                none_is = len(bad) == int((~empty).sum()) and cells.iloc[bad].nunique() > 1
+                wrong.append((int(bad[0]), column, str(texts.iloc[bad[0], i]), none_is))
         if wrong:
-            record, column, text = min(wrong, key=lambda found: found[0])
-            raise InputError(f"{self.path}, row {self.row(record)}, column {column!r}: {text!r} is no number")
+            record, column, text, none_is = min(wrong, key=lambda found: found[0])
+            hint = number_hint(text, self.decimal, self.marks is not None, none_is)
+            raise InputError(f"{self.path}, row {self.row(record)}, column {column!r}: {text!r} is no number{hint}")
         return results
 
     def place(self, column: str) -> int:
@@ -106,8 +110,9 @@ def is_table(path: Path) -> bool:
     return path.name.lower().endswith(SUFFIXES)
 
 
-def open_table(path: Path) -> Tabular:
-    return _open_parquet(path) if path.name.lower().endswith(".parquet") else _open_csv(path)
+def open_table(path: Path, marks: tuple[str, ...] | None = None) -> Tabular:
+    table = _open_parquet(path) if path.name.lower().endswith(".parquet") else _open_csv(path)
+    return replace(table, marks=marks)
 
 
 def _open_csv(path: Path) -> Tabular:

@@ -20,7 +20,7 @@ from f2stnet.federated.server import Server
 from f2stnet.federated.settings import Federation
 from f2stnet.federated.shared_model import Pool
 from f2stnet.series import GraphSeries
-from f2stnet.training.fit import refuse_empty_sensors, refuse_other_data
+from f2stnet.training.fit import begun_with, refuse_empty_sensors
 from f2stnet.training.trainer import Listener, silent
 
 Engine = Literal["in-process", "ray"]
@@ -41,7 +41,7 @@ def federate(
         raise InputError("a simulation needs a partition: windows, regime or nodes")
     place, run = FederationFolder(folder), federation.run
     if resume:
-        refuse_other_data(place.run, series)
+        series = begun_with(place.run, series)
         if done := place.run.metrics():
             return done
     pooled = federation.compose().pooled

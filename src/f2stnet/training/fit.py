@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from f2stnet.calendar import KIND_NAMES, nearest_kinds
+from f2stnet.data.check import empty_sensors, silent_parts, some
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Parts, split
 from f2stnet.data.windows import Task, Windows
@@ -16,7 +17,7 @@ from f2stnet.models import Prepares, count_parameters, make_model
 from f2stnet.series import GraphSeries
 from f2stnet.training.evaluate import evaluate
 from f2stnet.training.folder import Progress, RunFolder
-from f2stnet.training.run import Run
+from f2stnet.training.run import Run, in_order_of
 from f2stnet.training.settings import RunConfig
 from f2stnet.training.trainer import Listener, Trainer, silent
 from f2stnet.training.warm_start import start_weights
@@ -33,17 +34,20 @@ def fit(
 ) -> Run:
     """Train, leave everything in `folder`, and return the finished run with its best weights."""
     refuse_empty_sensors(series)
+    place = RunFolder(folder)
+    if resume:
+        series = begun_with(place, series)
     training, window, device = config.training, config.window, config.training.torch_device()
     parts = split(series, window)
     scaler = fit_scaler(series, parts.train, window.input, window.horizon)
-    place = RunFolder(folder)
-    if resume:
-        refuse_other_data(place, series)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(config.seed)
         task = Task.of(series, window.input, window.horizon, window.days)
         model = make_model(config.model, config.settings, task).to(device)
         windows = Windows(series, scaler, window.input, window.horizon, device, window.days)
+        silent_part = silent_parts(series, parts, window.horizon)
+        if count_parameters(model) and silent_part:
+            raise InputError(f"series {series.name!r}: {silent_part[0]}; there is nothing to train or to choose by")
         notes = start_weights(model, start_from, series.nodes) if start_from and not resume else []
         if not resume:
             place.claim()
@@ -117,20 +121,20 @@ def unmet_days(series: GraphSeries, parts: Parts, scaler: Scaler) -> list[str]:
 
 
 def refuse_empty_sensors(series: GraphSeries) -> None:
-    seen = np.asarray(series.mask[:, :, list(series.target_index)].any(axis=(0, 2)))
-    if not seen.all():
-        names = [name for name, any_seen in zip(series.nodes, seen, strict=True) if not any_seen]
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    empty = empty_sensors(series)
+    if empty:
         raise InputError(
-            f"series {series.name!r}: no observation at all for sensor {', '.join(map(repr, names[:3]))}{more}; "
-            "leave it out of the data"
+            f"series {series.name!r}: no observation at all for sensor {some(empty)}; leave it out of the data"
         )
 
 
-def refuse_other_data(place: RunFolder, series: GraphSeries) -> None:
-    _, _, digest = place.template()
+def begun_with(place: RunFolder, series: GraphSeries) -> GraphSeries:
+    """The data of a run that is to be continued, with its sensors in the order they had then."""
+    like, _, digest = place.template()
+    series = in_order_of(like, series)
     if digest != series.digest:
         raise InputError(f"{place.path}: was started on other data than {series.name!r} is now; it cannot be resumed")
+    return series
 
 
 def _sizes(parts: Parts) -> dict[str, int]:

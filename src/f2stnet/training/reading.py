@@ -18,49 +18,59 @@ from f2stnet.data.tabular import is_table, open_table
 from f2stnet.errors import InputError
 from f2stnet.files import read_toml
 from f2stnet.series import GraphSeries
+from f2stnet.training.folder import RunFolder
 from f2stnet.training.run import Run
 
 LAYOUT = tuple(field.name for field in fields(CellsConfig))
 
 
+def data_for(run: Run, spec: str | None, given: Mapping[str, Any], instead: str) -> GraphSeries:
+    """The data that `spec` names for a run, its own where that is None; `instead` says what to do where it has none."""
+    source = spec or run.config.data.get("source")
+    if source is None:
+        raise InputError(f"{run.folder}: was trained from Python, without a data source; {instead}")
+    series = read_like(run, str(source), given)
+    run.refuse_other(series)
+    return series
+
+
+def changed_note(run: Run, spec: str | None, series: GraphSeries) -> tuple[str, ...]:
+    """Says that the run's own data, read as the run read it, is no longer what the run was trained on."""
+    source = str(run.config.data.get("source", ""))
+    if not _is_own(source, spec or source) or RunFolder(run.folder).template()[2] == series.digest:
+        return ()
+    return (
+        f"{source} has changed since {run.folder} was trained on it: parts are cut anew, and the test part may hold "
+        "what the model has seen",
+    )
+
+
 def read_like(run: Run, spec: str, given: Mapping[str, Any]) -> GraphSeries:
-    """Any data of the run's sensors, in the run's order. A table that comes without a graph has the run's."""
-    like, keys = run.template, dict(run.config.data)
-    if _is_own(str(keys.pop("source", "")), spec):
-        return run.aligned(resolve(spec, {**keys, **given}).load())
+    """Any data of the run's sensors, in the run's order, to be scored or to be forecast from."""
+    keys = dict(run.config.data)
+    own = _is_own(str(keys.pop("source", "")), spec)
     path = resolve(spec, {}).path
-    if path is None or not is_table(path):
-        return _agreeing(run, resolve(spec, given).load(), spec, given)
-    keys = {key: getattr(like, key) for key in ("channels", "targets", "known", "missing", "zone")}
-    series = run.aligned(resolve(spec, _settled(keys | _layout(run), given)).load())
-    meant = {key: getattr(like, key) for key in ("unit", "holidays", "service_hours") if key not in given}
-    if "graph" not in given:
-        meant["graph"] = like.graph
-    return replace(series, **meant)
+    if path is not None and is_table(path):
+        return _table_like(run, path, given, own)
+    series = resolve(spec, {**keys, **given} if own else given).load()
+    return run.aligned(series) if own else _agreeing(run, series, spec, given)
 
 
-def read_recent_like(run: Run, path: Path, given: Mapping[str, Any]) -> GraphSeries:
-    """Recent readings for a forecast. Only how a table is laid out may differ from the run's own data; a dataset.toml
-    brings its own keys, which must agree."""
-    if path.suffix == ".toml" or path.is_dir():
-        series = read_like(run, str(path), given)
-        run.refuse_other(series)
-        return series
+def _table_like(run: Run, path: Path, given: Mapping[str, Any], own: bool) -> GraphSeries:
+    """A table means what the run's own data meant, but for the keys in `given`; its graph is the run's."""
     like, step = run.template, show_step(run.template.step)
-    for key in given:
-        if key not in LAYOUT and key in {field.name for field in fields(TableConfig)}:
-            raise InputError(f"data.{key}: a forecast takes it from the run; here can be set {', '.join(LAYOUT)}")
     if given.get("zone", like.zone) != like.zone and like.step < DAY:  # days are dates; a zone may tell which
         raise InputError(f"data.zone = {given['zone']!r}: run {run.folder} was trained with zone {like.zone!r}")
     if parse_step(str(given.get("step", step))) != like.step:
         raise InputError(f"data.step = {given['step']!r}: run {run.folder} was trained on steps of {step}")
-    keys = _settled(_layout(run), given)
+    keys = _settled(_layout(run, own), given)
     if "channels" in keys and "channels" not in given:  # one that is not in the file counts as missing
         named, columns = keys["channels"], open_table(path).columns
         named = [named] if isinstance(named, str) else named
         keys["channels"] = [name for name in named if name in columns] or named
-    config = build(CellsConfig(step=step), keys | {"step": step}, "data")
-    return replace(read_recent(path, like, config), name=path.name)
+    config = build(TableConfig(step=step), keys | {"step": step}, "data")
+    name = config.name or (like.name if own else path.name)
+    return replace(read_recent(path, like, config, given), name=name)
 
 
 def _is_own(source: str, spec: str) -> bool:
@@ -68,8 +78,8 @@ def _is_own(source: str, spec: str) -> bool:
     return bool(source) and (source == spec or (path.exists() and str(path.resolve()) == source))
 
 
-def _layout(run: Run) -> dict[str, Any]:
-    """The keys that told how the run's own table is laid out; none where it was no table."""
+def _layout(run: Run, own: bool) -> dict[str, Any]:
+    """The keys that told how the run's own table is laid out, and what its cells hold; none where it was no table."""
     keys = dict(run.config.data)
     source = Path(str(keys.pop("source", "")))
     described = source / "dataset.toml" if source.is_dir() else source
@@ -78,7 +88,8 @@ def _layout(run: Run) -> dict[str, Any]:
         source = Path(str(keys.get("values", "")))
     if not is_table(source):
         return {}
-    return {key: keys[key] for key in LAYOUT if key in keys and key != "start"}  # another file starts elsewhere
+    layout = {key: keys[key] for key in LAYOUT if key in keys and (own or key != "start")}  # another starts elsewhere
+    return layout | ({"missing": keys["missing"]} if "missing" in keys else {})
 
 
 def _settled(remembered: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -107,14 +107,8 @@ class Run:
 
     def aligned(self, series: GraphSeries) -> GraphSeries:
         """The series with its sensors in this run's order, and its graph with them."""
-        like = self.template
         self._refuse_other_sensors(series)
-        if series.nodes != like.nodes:
-            place = {name: i for i, name in enumerate(series.nodes)}
-            series = series.select([place[name] for name in like.nodes])
-        if series.graph.digest != like.graph.digest and _same_but_rounding(series.graph, like.graph):
-            series = replace(series, graph=like.graph)
-        return series
+        return in_order_of(self.template, series)
 
     def refuse_other(self, series: GraphSeries) -> None:
         """Only data of the same shape and meaning can go through this model."""
@@ -148,6 +142,16 @@ class Run:
         if strange or gone:
             what = f"sensor {strange[0]!r} is new" if strange else f"sensor {gone[0]!r} is gone"
             raise InputError(f"series {series.name!r}: other sensors than run {self.folder} was trained on ({what})")
+
+
+def in_order_of(like: GraphSeries, series: GraphSeries) -> GraphSeries:
+    """`series` with its sensors in the order of `like`, where they are the same."""
+    if series.nodes != like.nodes and sorted(series.nodes) == sorted(like.nodes):
+        place = {name: i for i, name in enumerate(series.nodes)}
+        series = series.select([place[name] for name in like.nodes])
+    if series.graph.digest != like.graph.digest and _same_but_rounding(series.graph, like.graph):
+        series = replace(series, graph=like.graph)
+    return series
 
 
 def other_clock(series: GraphSeries, like: GraphSeries) -> bool:

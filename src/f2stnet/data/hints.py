@@ -1,0 +1,54 @@
+"""What people may have meant by a cell or a name that cannot be used as it is: the second half of an error's line."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?(\s*[AaPp][Mm])?")
+_DATE = re.compile(r"\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{2,4}")
+_COMMAS = re.compile(r"[-+]?\d+(,\d+)+")
+_COUNTED = {10: "s", 13: "ms", 16: "us", 19: "ns"}  # digits of counts since 1970, from 2001 to 2286
+
+
+def number_hint(text: str, decimal: str, readings: bool, whole_column: bool) -> str:
+    """For a cell that is no number. `readings`: where there is a key missing; `whole_column`: no cell of it is one."""
+    text = text.strip()
+    if _CLOCK.fullmatch(text) or _DATE.fullmatch(text):
+        return "; date and time belong in one column, as 2024-03-31 08:05"
+    if decimal == "," and "." in text:
+        return "; other numbers of this file have a decimal comma"
+    if _COMMAS.fullmatch(text):
+        return "; write decimals with a point, or separate cells by semicolons; take commas between thousands out"
+    if not readings:
+        return ""
+    if whole_column:
+        return ", nor is any other cell; take the column out (in the long layout the key channels names those to read)"
+    return f"; if it means 'not observed', the key missing says so, as [{text!r}]"
+
+
+def stamp_hint(text: str) -> str:
+    """For a cell that is no time."""
+    if _CLOCK.fullmatch(text):
+        return "; date and time belong in one column"
+    whole = re.fullmatch(r"([0-9]+)(\.0*)?", text)
+    unit = _COUNTED.get(len(whole[1])) if whole else None
+    counted = ""
+    if whole and unit:
+        moment = datetime.fromtimestamp(int(whole[1][:10]), UTC)
+        counted = f"; with time_unit = {unit}, a count since 1970, it is {moment:%Y-%m-%d %H:%M} in UTC"
+    return f"{counted}; the key time_format describes another way of writing"
+
+
+def are_halves(first: str, second: str) -> bool:
+    """Whether two cells are the date and the time of day of one moment."""
+    return any(_DATE.fullmatch(one) and _CLOCK.fullmatch(other) for one, other in ((first, second), (second, first)))
+
+
+def alike_note(kind: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Names that only their case tells apart."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            return (f"{kind} {other!r} and {name!r} are two; if they are one, give them one spelling in the file",)
+    return ()

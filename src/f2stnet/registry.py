@@ -30,7 +30,8 @@ class Registry(dict[str, Entry]):
     def __init__(self, kind: str) -> None:
         super().__init__()
         self.kind = kind
-        self.broken: dict[str, str] = {}  # what other packages offer and could not be imported
+        self.complete = False  # what other packages bring is here as well …
+        self.broken: list[str] = []  # … but for what could not be imported
 
     def register(
         self,
@@ -49,18 +50,24 @@ class Registry(dict[str, Entry]):
 
         return file
 
-    def add_installed(self, group: str) -> None:
-        """Modules that other packages name under an entry point group of ours: they register things by being imported.
-        Workers of other processes find them the same way."""
-        for point in entry_points(group=group):
+    def add_installed(self) -> None:
+        """Import what other packages name under our entry points `f2stnet.methods`, `f2stnet.models` and so on: they
+        register things by being imported. Workers of other processes find them the same way. It is done when a name is
+        not ours or all are listed: such a module may need any of ours whole."""
+        if self.complete:
+            return
+        self.complete = True
+        for point in entry_points(group=f"f2stnet.{self.kind.replace(' ', '-')}s"):
             try:
                 point.load()
             except Exception as wrong:  # somebody else's module; ours must still work
-                self.broken[point.name] = f"{point.value} cannot be imported: {wrong}"
+                self.broken.append(f"{point.value} cannot be imported: {wrong}")
 
     def find(self, name: str) -> Entry:
         if name not in self:
-            broken = "".join(f"; {why}" for why in self.broken.values())
+            self.add_installed()
+        if name not in self:
+            broken = "".join(f"; {why}" for why in self.broken)
             raise InputError(f"unknown {self.kind} {name!r}{did_you_mean(name, self)}{broken}")
         return self[name]
 

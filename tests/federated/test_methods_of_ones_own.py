@@ -65,9 +65,9 @@ def test_an_installed_package_brings_its_methods_along(tmp_path: Path) -> None:
     (tmp_path / "my_methods.py").write_text((EXAMPLES / "methods" / "my_methods.py").read_text(encoding="utf-8"))
     paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     code = (
-        "from f2stnet.federated.methods import compose\n"
-        "print(compose('fednova+fedavgm').name)\n"
-        "try: compose('fednovo')\n"
+        "from f2stnet.federated.settings import configure_federation as configure\n"
+        "print(configure('fednova+fedavgm').method)\n"
+        "try: configure('fednovo')\n"
         "except ValueError as wrong: print(wrong)\n"
     )
     told = subprocess.run(
@@ -81,7 +81,7 @@ def test_an_installed_package_brings_its_methods_along(tmp_path: Path) -> None:
 
 def test_nothing_installed_adds_nothing() -> None:
     empty = Registry("thing")
-    empty.add_installed("f2stnet.no-such-group")
+    empty.add_installed()
     assert not empty
     assert not empty.broken
 

@@ -49,6 +49,10 @@ def show(
 
     Example: f2stnet list models; f2stnet list stid; f2stnet list fedprox+ffa
     """
+    for registry in (registry for room in ROOMS.values() for registry in room):
+        registry.add_installed()
+        for why in registry.broken:
+            console.err.print(f"left out: {why}", soft_wrap=True)
     entries = {entry.name: entry for room in ROOMS.values() for registry in room for entry in registry.values()}
     if what and what in models:
         found = models[what]

@@ -16,8 +16,6 @@ from f2stnet.models import (
 )
 from f2stnet.models.registry import Prepares, count_parameters, make_model, models
 
-models.add_installed("f2stnet.models")
-
 __all__ = [
     "Prepares",
     "count_parameters",

@@ -61,6 +61,11 @@ def test_masks_counters_and_infinite_buffers_pass_as_they_pass_fedavg() -> None:
     assert arrays["norm.num_batches_tracked"].numpy() == 4
 
 
+def test_a_method_that_measures_moves_bears_masks_too() -> None:
+    strategy = make_strategy("qfedavg", fraction_evaluate=0.0)
+    assert np.isfinite(run(strategy, app_of(moved)).arrays["w"].numpy()).all()
+
+
 def test_complex_arrays_are_averaged() -> None:
     begin = ArrayRecord({"w": Array(np.zeros(2, np.complex64))})
     app = app_of(lambda k, start: {"w": np.full(2, 2j * k, np.complex64)})

@@ -162,8 +162,9 @@ class MomentOptimiser:
 
 
 def squared_distance(a: Arrays, b: Arrays) -> float:
-    """‖a − b‖² over all arrays."""
-    return float(sum((a[name].double() - b[name].double()).square().sum() for name in a))
+    """‖a − b‖² over all arrays. What is infinite in both, as in a mask, is no distance."""
+    moves = ((a[name].double() - b[name].double()).nan_to_num(nan=0.0) for name in a)
+    return float(sum(move.square().sum() for move in moves))
 
 
 def as_arrays(tensors: Mapping[str, Any]) -> Arrays:

@@ -63,7 +63,7 @@ def test_masks_counters_and_infinite_buffers_pass_as_they_pass_fedavg() -> None:
 
 def test_a_method_that_measures_moves_bears_masks_too() -> None:
     strategy = make_strategy("qfedavg", fraction_evaluate=0.0)
-    assert np.isfinite(run(strategy, app_of(moved)).arrays["w"].numpy()).all()
+    assert np.isfinite(run(strategy, app_of(moved, **{"initial-loss": 1.0})).arrays["w"].numpy()).all()
 
 
 def test_complex_arrays_are_averaged() -> None:

@@ -7,7 +7,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricR
 from flwr.clientapp import ClientApp
 
 from f2stnet.errors import InputError
-from f2stnet.federated import AFL, FFA, FFARobust, WeightedStrategy
+from f2stnet.federated import AFL, FFA, FFARobust
 from f2stnet.federated.aggregate import MomentOptimiser, OptimiserConfig, combine
 from f2stnet.federated.engines.in_process import InProcessGrid
 from f2stnet.federated.strategy import sample
@@ -139,9 +139,8 @@ def test_counts_may_be_fractions() -> None:
 
 
 def test_what_a_method_needs_and_a_client_does_not_send_is_named() -> None:
-    strategy: WeightedStrategy = AFL()
-    strategy.start(InProcessGrid(their_app(**{"initial-loss": None}), 2), begin(), num_rounds=1)
-    assert strategy.last["refused"][0] == "metric 'initial-loss' is missing, or not a single number"
+    with pytest.raises(InputError, match="no client's train reply has a metric 'initial-loss'; this method needs"):
+        AFL().start(InProcessGrid(their_app(**{"initial-loss": None}), 2), begin(), num_rounds=1)
     strategy = FFA()
     strategy.start(InProcessGrid(their_app(**{"elbo-loss": -3.0}), 2), begin(), num_rounds=1)
     assert strategy.last["refused"] == {}

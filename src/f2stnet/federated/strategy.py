@@ -153,9 +153,11 @@ class WeightedStrategy(FedAvg):
     def _refuse_apps_that_cannot_work(self, refused: Mapping[int, str]) -> None:
         """Where nobody sends a metric that is needed, no later round will be any better."""
         keys = {"loss_key": self.loss_key, "weighted_by_key": self.weighted_by_key, "scale_key": self.scale_key}
-        for name, key in keys.items():
+        hints = {key: f"say what yours is called: {name}=…" for name, key in keys.items()}
+        hints["initial-loss"] = "this method needs the loss of the model that a client was sent"
+        for key, hint in hints.items():
             if not self.registered and set(refused.values()) == {LACKS.format(key)}:
-                raise InputError(f"no client's train reply has a metric {key!r}; say what yours is called: {name}=…")
+                raise InputError(f"no client's train reply has a metric {key!r}; {hint}")
 
     def _is_statistic(self, name: str, array: Tensor) -> bool:
         if self.statistics is not None:

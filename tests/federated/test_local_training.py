@@ -61,6 +61,17 @@ def test_the_key_that_kept_moments_is_gone() -> None:
         configure_federation(sections={"federation": {"moments": "kept"}})
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="only without a GPU are calls to one noted down")
+def test_entering_leaves_nothing_behind_that_grows_with_the_turns() -> None:
+    local = bench("fedavg")
+    before = len(torch.cuda._queued_calls)
+    local.enter(1, 2, 3, local.parts, np.arange(4), local.windows.scaler, {}, {})
+    assert len(torch.cuda._queued_calls) == before
+    first = torch.rand(3)
+    torch.manual_seed(int(np.random.SeedSequence([3, 2, 1]).generate_state(1)[0]))
+    assert torch.equal(first, torch.rand(3))
+
+
 @pytest.mark.parametrize("name", sorted(models))
 def test_no_model_draws_random_numbers_in_a_backward_pass_or_in_evaluation(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -1,6 +1,6 @@
 """How fast a federation runs: in one process against Ray, aggregation, memory.
 
-    python benchmarks/federated_speed.py engines [--clients 5 50] [--model stid]
+    python benchmarks/federated_speed.py engines [--clients 5 50] [--model stid] [--repeats 5]
     python benchmarks/federated_speed.py aggregation
     python benchmarks/federated_speed.py memory [--clients 50]
 
@@ -9,6 +9,7 @@ Compare figures of one run only: machines are noisy.
 
 import argparse
 import logging
+import os
 import resource
 import statistics
 import tempfile
@@ -19,13 +20,21 @@ from typing import Any
 import torch
 
 
-def engines(clients: list[int], model: str, rounds: int) -> None:
-    """Seconds a round, without the first, which starts workers and loads data. About 50 local steps a round."""
+def engines(clients: list[int], model: str, rounds: int, repeats: int) -> None:
+    """Seconds a round, without the first, which starts workers and loads data. About 50 local steps a round, of all
+    clients together. Engines alternate, so that what else the machine does meets both."""
     for count in clients:
-        spent = {engine: _round_seconds(engine, count, model, rounds) for engine in ("in-process", "ray")}
-        ratio = spent["ray"] / spent["in-process"]
-        told = "  ".join(f"{engine} {seconds:.2f} s" for engine, seconds in spent.items())
-        print(f"{model}, K = {count}: a round takes {told}: in process {ratio:.1f} times the rounds")
+        spent: dict[str, list[float]] = {"in-process": [], "ray": []}
+        for _ in range(repeats):
+            for engine, seconds in spent.items():
+                seconds.append(_round_seconds(engine, count, model, rounds))
+        told = "  ".join(f"{engine} {statistics.median(seconds):.2f} s" for engine, seconds in spent.items())
+        ratios = sorted(ray / here for here, ray in zip(spent["in-process"], spent["ray"], strict=True))
+        print(
+            f"{model}, K = {count}: a round takes {told}: in process {statistics.median(ratios):.1f} times the rounds "
+            f"(medians of {repeats}; {ratios[0]:.1f} to {ratios[-1]:.1f}; load {os.getloadavg()[0]:.1f})",
+            flush=True,
+        )
 
 
 def _round_seconds(engine: Any, clients: int, model: str, rounds: int) -> float:
@@ -87,10 +96,11 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="*", default=None)
     parser.add_argument("--model", default="stid")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=1)
     options = parser.parse_args()
     logging.getLogger("flwr").setLevel(logging.ERROR)
     if options.what == "engines":
-        engines(options.clients or [5, 50], options.model, options.rounds)
+        engines(options.clients or [5, 50], options.model, options.rounds, options.repeats)
     elif options.what == "aggregation":
         aggregation()
     else:

@@ -28,19 +28,19 @@ def rounds_of(
     folder: Path, federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[Any], dict[str, Any]]:
     """What each client reported in the first round, and the round's line."""
-    reported: list[Any] = []
+    reported: dict[int, Any] = {}  # by node: clients are at work side by side
     call = InProcessGrid._call
 
     def overheard(grid: InProcessGrid, message: Message) -> Message:
         reply = call(grid, message)
         if message.metadata.message_type == "train":
-            reported.append(dict(reply.content["metrics"]))  # type: ignore[call-overload]
+            reported[message.metadata.dst_node_id] = dict(reply.content["metrics"])  # type: ignore[call-overload]
         return reply
 
     with monkeypatch.context() as patch:
         patch.setattr(InProcessGrid, "_call", overheard)
         federate(waves(), federation, folder)
-    return reported, FederationFolder(folder).rounds()[0]
+    return [reported[node] for node in sorted(reported)], FederationFolder(folder).rounds()[0]
 
 
 @pytest.mark.parametrize(("method", "keys"), [("ffa", ["loss"]), ("afl", ["loss", "initial-loss"])])

@@ -1,13 +1,19 @@
 """The client's bench: what a turn leaves as it found it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from f2stnet.data.windows import Task
 from f2stnet.errors import InputError
+from f2stnet.federated import local_descent, local_training
 from f2stnet.federated.settings import configure_federation
+from f2stnet.models import count_parameters, make_model, models
+from small import waves
 from workbench import bench
 
 
@@ -53,6 +59,44 @@ def test_calendar_rows_of_times_that_a_client_never_met_come_back_as_they_went(m
 def test_the_key_that_kept_moments_is_gone() -> None:
     with pytest.raises(InputError, match=r"unknown key 'federation\.moments'"):
         configure_federation(sections={"federation": {"moments": "kept"}})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="only without a GPU are calls to one noted down")
+def test_entering_leaves_nothing_behind_that_grows_with_the_turns() -> None:
+    local = bench("fedavg")
+    before = len(torch.cuda._queued_calls)
+    local.enter(1, 2, 3, local.parts, np.arange(4), local.windows.scaler, {}, {})
+    assert len(torch.cuda._queued_calls) == before
+    first = torch.rand(3)
+    torch.manual_seed(int(np.random.SeedSequence([3, 2, 1]).generate_state(1)[0]))
+    assert torch.equal(first, torch.rand(3))
+
+
+@pytest.mark.parametrize("name", sorted(models))
+def test_no_model_draws_random_numbers_in_a_backward_pass_or_in_evaluation(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients side by side give their turn at the stream away there."""
+    series = waves()
+    torch.manual_seed(0)
+    model = make_model(name, models.find(name).config, Task.of(series, 6, 3, 0))
+    if not count_parameters(model):
+        pytest.skip("nothing to train")
+    local = bench("fedavg", model=model)
+    drawn: list[bool] = []
+
+    @contextmanager
+    def watched() -> Iterator[None]:
+        before = torch.get_rng_state()
+        yield
+        drawn.append(not torch.equal(before, torch.get_rng_state()))
+
+    for module in (local_descent, local_training):
+        monkeypatch.setattr(module, "nothing_is_drawn", watched)
+    local.parts = replace(local.parts, train=local.parts.train[:2], validation=local.parts.validation[:2])
+    local.train(0.01)
+    local.score(local.parts.validation)
+    assert drawn == [False] * 3  # a step, a validation loss, a score
 
 
 @pytest.mark.parametrize(("windows", "expected"), [(None, 5), (31, 5), (3, 3)])

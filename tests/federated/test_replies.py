@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -111,3 +113,11 @@ def test_objects_are_not_read_from_arrays() -> None:
     array.data = array.data.replace(b"<f8", b"|O8")
     with pytest.raises(ValueError, match="Python objects"):
         from_record(ArrayRecord({"x": array}))
+
+
+def test_reading_a_record_warns_of_nothing_in_a_fresh_process() -> None:
+    code = (
+        "import warnings, torch; from f2stnet.federated.records import from_record, to_record\n"
+        "warnings.simplefilter('error'); from_record(to_record({'a': torch.ones(2)}))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -144,6 +144,48 @@ def test_a_killed_server_resumes_to_the_very_same_weights(
     assert [line["round"] for line in rounds] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("method", ["fedavg", "moon", "fggp", "fedsage", "ditto", "qfedavg"])
+def test_clients_side_by_side_train_what_they_train_one_after_another(tmp_path: Path, method: str) -> None:
+    """Dropout, shuffles and what objectives draw: all of it must come from (seed, round, client)."""
+    before, found = torch.get_num_threads(), []
+    try:
+        for cores in (1, 2):
+            torch.set_num_threads(cores)
+            folder = tmp_path / str(cores)
+            federate(waves(), settings(method, kind_for(method), clients=4, federation={"rounds": 3}), folder)
+            found.append((FederationFolder(folder).saved() or ({}, None))[0])
+    finally:
+        torch.set_num_threads(before)
+    one, two = found
+    assert set(one) == set(two)
+    for name, array in one.items():
+        assert torch.allclose(array, two[name], rtol=1e-4, atol=1e-6), name
+
+
+def test_matrix_products_have_one_precision_while_clients_are_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the whole process's: a client that put back another while a second is at work would change its numbers."""
+    seen: set[str] = set()
+    train = client_side.Clients.train
+
+    def watched(self: Any, number: int, content: Any) -> Any:
+        seen.add(torch.get_float32_matmul_precision())
+        reply = train(self, number, content)
+        seen.add(torch.get_float32_matmul_precision())
+        return reply
+
+    monkeypatch.setattr(client_side.Clients, "train", watched)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        federate(waves(), settings(training=SMALL["training"] | {"device": "cpu"}), tmp_path / "run")
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert seen == {"highest"}
+
+
 def spoil(monkeypatch: pytest.MonkeyPatch, how: Any, client: int = 1) -> None:
     """Client 1's train answers come back spoilt."""
     train = client_side.Clients.train

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from f2stnet.federated.aggregate import Arrays
+from f2stnet.federated.turns import nothing_is_drawn
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.lesson import Lesson
 from f2stnet.training.settings import TrainingConfig
@@ -71,7 +72,8 @@ class Descent:
 
     def _step(self, origins: Tensor) -> None:
         total, loss, count = self.losses(origins)
-        descend(total, self.optimiser, self.parameters, self.config.clip)
+        with nothing_is_drawn():
+            descend(total, self.optimiser, self.parameters, self.config.clip)
         self.total += torch.stack([loss.detach().double(), count.double()])
 
     def _moments(self) -> dict[str, Tensor]:

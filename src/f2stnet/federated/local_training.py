@@ -19,6 +19,7 @@ from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.local_descent import Descent
 from f2stnet.federated.methods.parts import POWERS, Batch, Method
 from f2stnet.federated.shared_model import LookedUp, Pool, travelling
+from f2stnet.federated.turns import nothing_is_drawn
 from f2stnet.layers.embeddings import declared
 from f2stnet.models import Prepares
 from f2stnet.training.evaluate import Forecaster, score, validation_loss
@@ -87,7 +88,10 @@ class Local:
         self._hold(nodes)
         if steps is not None:
             self._hold_steps(steps)
-        torch.manual_seed(int(np.random.SeedSequence([seed, t, client]).generate_state(1)[0]))
+        number = int(np.random.SeedSequence([seed, t, client]).generate_state(1)[0])
+        torch.default_generator.manual_seed(number)
+        if self.device.type == "cuda":  # torch.manual_seed, without a GPU, writes down a stack trace at every call
+            torch.cuda.manual_seed_all(number)
 
     def bring(self, arrays: Mapping[str, Tensor]) -> Arrays:
         """Arrays on this bench's device, in one transfer: a hundred small ones would cost as much as a few steps."""
@@ -122,7 +126,8 @@ class Local:
         train_loss = self.descend(keep=self.keeps_moments)
         self.put_back_unmet()
         trained = self.weights()
-        self.validation_loss = self.loss_on(self.parts.validation)
+        with nothing_is_drawn():
+            self.validation_loss = self.loss_on(self.parts.validation)
         beside: Arrays = {}
         for place, objective in enumerate(self.method.objectives):
             if place:  # the one before may have trained a model of its own
@@ -164,7 +169,7 @@ class Local:
         """Errors and loss of the model that this client is judged by."""
         for objective in self.method.objectives:
             objective.before_evaluation(self)
-        with working_precision(self.config.precision, self.device):
+        with nothing_is_drawn(), working_precision(self.config.precision, self.device):
             tally = score(self.forecaster, origins)
         power = POWERS.get(self.config.loss)
         if power is None or self.config.loss_units == "real":

@@ -46,9 +46,12 @@ def _tensor(array: Array) -> Tensor:
     for length in shape:
         count *= length
     flat = np.frombuffer(array.data, dtype=dtype, offset=start, count=count)
-    with warnings.catch_warnings():  # of memory that must not be written to; nobody here does
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.from_numpy(flat.reshape(shape, order="F" if fortran else "C"))
+    return torch.from_numpy(flat.reshape(shape, order="F" if fortran else "C"))
+
+
+with warnings.catch_warnings():  # torch warns once of memory that must not be written to; nobody here does
+    warnings.simplefilter("ignore")
+    torch.from_numpy(np.frombuffer(bytes(1), dtype=np.uint8))
 
 
 @lru_cache(maxsize=4096)

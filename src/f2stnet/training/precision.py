@@ -16,6 +16,13 @@ def working_precision(name: str, device: torch.device) -> Iterator[None]:
         with torch.autocast(device.type, dtype=torch.bfloat16, cache_enabled=False):
             yield
         return
+    with matmul_precision(name, device):
+        yield
+
+
+@contextmanager
+def matmul_precision(name: str, device: torch.device) -> Iterator[None]:
+    """Of matrix products, for the whole process: it must be the same for all that runs in it side by side."""
     before = torch.get_float32_matmul_precision()
     tf32 = name == "tf32" or (name == "auto" and device.type == "cuda")
     torch.set_float32_matmul_precision("high" if tf32 else "highest")

@@ -10,7 +10,7 @@ from f2stnet.api import free_folder
 from f2stnet.cli import console
 from f2stnet.cli.options import find_series
 from f2stnet.errors import InputError
-from f2stnet.federated.engines.superlink import client_keys
+from f2stnet.federated.engines.admission import client_keys
 from f2stnet.training.trainer import Listener
 
 FOR_CLIENTS = "Real clients"  # these options' panel in the help

@@ -11,13 +11,14 @@ import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import Certificates, check_public_key, find_certificates
+from f2stnet.federated.engines.admission import client_keys
 from f2stnet.federated.engines.connection import Connection
 from f2stnet.federated.engines.fleet_gate import GREETING, OPENED
 from f2stnet.federated.engines.flower import COLOURS, START, environment, stop
@@ -28,8 +29,8 @@ STARTUP = 60.0  # seconds a SuperLink may take until it listens
 class SuperLink:
     """A SuperLink of our own: TLS, only clients whose keys are registered, nothing installed while it runs.
 
-    `clients` are the public keys to admit. `host` is the address it listens at, `folder` where its log and Flower's
-    files go. It ends with this process.
+    `clients` are the public keys to admit; `admit` does more of that, before any client may come. `host` is the address
+    it listens at, `folder` where its log and Flower's files go. It ends with this process.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class SuperLink:
         clients: Iterable[Path] = (),
         host: str = "0.0.0.0",
         port: int = 8000,
+        admit: Callable[[Connection], None] = lambda link: None,
     ) -> None:
         self.folder, self.certificates, self.host, self.port = folder, certificates, host, port
+        self.admit = admit
         self.clients = [check_public_key(key) for key in clients]
         self.log = folder / "superlink.log"
         self._on_exit = ExitStack()
@@ -85,6 +88,7 @@ class SuperLink:
             self._wait(process, f"https://{address}/health", greeting)
             for key in self.clients:
                 connection.register(key)
+            self.admit(connection)
             opened.touch()
             self._process = process
             self._on_exit = stack.pop_all()
@@ -113,7 +117,3 @@ class SuperLink:
         error = next((line for line in said if "ERROR" in line), said[-1] if said else "it said nothing")
         raise InputError(f"the SuperLink {why}: {error} (all of it: {self.log})")
 
-
-def client_keys(folder: Path) -> list[Path]:
-    """The public keys in a coordinator's folder."""
-    return sorted((folder / "clients").glob("*.pub"))

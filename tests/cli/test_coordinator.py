@@ -53,3 +53,28 @@ def test_a_bad_file_among_the_keys_does_not_end_the_superlink(tmp_path: Path, mo
     assert result.stdout.count("west.pub: not a public key") == 1
     assert "clients admitted: none yet" in result.stdout
     assert "the SuperLink ended by itself" in result.stdout
+
+
+DEAF = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what a script starts in the background
+from f2stnet.cli import coordinator as command
+from test_coordinator import FakeSuperLink
+FakeSuperLink.running = True
+command.SuperLink = FakeSuperLink
+command.app(["start", sys.argv[1]])
+"""
+
+
+def test_what_a_script_started_in_the_background_is_stopped_by_sigterm(tmp_path: Path) -> None:
+    make_certificates(tmp_path, ["localhost"])
+    around = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    words = [sys.executable, "-u", "-c", DEAF, str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=around) as process:
+        assert process.stdout is not None
+        try:
+            assert "SuperLink at" in process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()

@@ -9,6 +9,7 @@ import typer
 from f2stnet.api import free_folder
 from f2stnet.cli import console
 from f2stnet.cli.options import find_series
+from f2stnet.cli.stopping import sigterm_interrupts
 from f2stnet.errors import InputError
 from f2stnet.federated.engines.admission import client_keys
 from f2stnet.training.trainer import Listener
@@ -96,7 +97,7 @@ class Deployment:
     ) -> dict[str, Any]:
         from f2stnet.federated.engines.deploy import connected, run_on_clients
 
-        with connected(self.coordinator, self.listen, self.superlink, self.ca) as link:
+        with sigterm_interrupts(), connected(self.coordinator, self.listen, self.superlink, self.ca) as link:
             where, count = self.superlink or self.listen, federation.clients
             console.err.print(f"SuperLink at {where}; the run begins when {count} clients are there", soft_wrap=True)
             return run_on_clients(link, federation, manifest, out, listen, resume)

@@ -15,6 +15,7 @@ from f2stnet.federated.engines.admission import client_keys
 from f2stnet.training.trainer import Listener
 
 FOR_CLIENTS = "Real clients"  # these options' panel in the help
+LISTEN = "0.0.0.0:8000"
 
 CoordinatorFolder = Annotated[
     Path | None,
@@ -60,6 +61,14 @@ class Deployment:
         for option in ("coordinator", "superlink", "ca", "manifest"):
             if getattr(self, option) is not None:
                 raise InputError(f"--{option} is for real clients: it needs --engine superlink")
+
+    @property
+    def words(self) -> str:
+        """The options that a run which goes on needs again."""
+        given = {"coordinator": self.coordinator, "superlink": self.superlink, "ca": self.ca}
+        if self.listen != LISTEN and self.superlink is None:
+            given["listen"] = self.listen
+        return " --engine superlink" + "".join(f" --{name} {value}" for name, value in given.items() if value)
 
     def plan(
         self,

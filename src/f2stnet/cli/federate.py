@@ -9,7 +9,15 @@ from rich.table import Table
 
 from f2stnet.api import free_folder
 from f2stnet.cli import console
-from f2stnet.cli.deployment import Authority, CoordinatorFolder, Deployment, Listen, ManifestFile, RunningSuperLink
+from f2stnet.cli.deployment import (
+    LISTEN,
+    Authority,
+    CoordinatorFolder,
+    Deployment,
+    Listen,
+    ManifestFile,
+    RunningSuperLink,
+)
 from f2stnet.cli.options import AsJson, Data, GraphFile, Settings, find_series, own_series, sections
 from f2stnet.cli.rounds import Rounds
 from f2stnet.errors import InputError
@@ -49,7 +57,7 @@ def federate(
         typer.Option(help="Runs of the same clients (local, pooled) to state the gap to.", metavar="RUN"),
     ] = None,
     coordinator: CoordinatorFolder = None,
-    listen: Listen = "0.0.0.0:8000",
+    listen: Listen = LISTEN,
     superlink: RunningSuperLink = None,
     ca: Authority = None,
     manifest: ManifestFile = None,
@@ -107,6 +115,7 @@ def federate(
         out = out or free_folder(series.name, federation.method)
     references = _references(against, told["card"]["name"] if real else series.name, federation)
     console.print_notes(() if real else series.notes + series.graph.notes)
+    again = f"go on with: f2stnet federate --resume --out {out}{deployment.words if real else ''}"
     live = Rounds(f"{federation.method} on {told['card']['name'] if real else series.name}")
     try:
         if real:
@@ -115,8 +124,7 @@ def federate(
             metrics = run_federation(series, federation, out, engine, resume, live)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         live.close()
-        again = f"--resume --out {out}{' --engine superlink, and the options for real clients' if real else ''}"
-        console.err.print(f"stopped; go on with: f2stnet federate {again}", soft_wrap=True)
+        console.err.print(f"stopped; {again}", soft_wrap=True)
         raise typer.Exit(130) from None
     finally:
         live.close()
@@ -129,9 +137,16 @@ def federate(
         FederationFolder(out).run.write_metrics(metrics)
     if as_json:
         print(json.dumps(metrics))
-        return
-    _show(metrics, told["card"]["unit"] if real else series.unit)
-    console.out.print(f"{out / 'metrics.json'}\n{report}", soft_wrap=True)
+    else:
+        _show(metrics, told["card"]["unit"] if real else series.unit)
+        console.out.print(f"{out / 'metrics.json'}\n{report}", soft_wrap=True)
+    ended = f"after round {metrics['rounds']}: {metrics['ended']}"
+    if FederationFolder(out).gave_up():
+        kept = "its best model is kept" if metrics["best_round"] else "it has no model"
+        console.err.print(f"gave up {ended}; {kept}; when the clients are back, {again}", soft_wrap=True)
+        raise typer.Exit(1)
+    if metrics["ended"] != "all rounds done":
+        console.err.print(f"ended {ended}", soft_wrap=True)
 
 
 def _references(folders: list[Path] | None, data: str, federation: Any) -> dict[Path, dict[str, Any]]:
@@ -183,5 +198,3 @@ def _show(metrics: dict[str, Any], unit: str) -> None:
         console.out.print(f"not in it: {name}: {why}", soft_wrap=True)
     if metrics["refused"]:
         console.out.print(f"{metrics['refused']} answers were left out; see rounds.jsonl", soft_wrap=True)
-    if metrics["ended"] != "all rounds done":
-        console.out.print(f"ended after round {metrics['rounds']}: {metrics['ended']}", soft_wrap=True)

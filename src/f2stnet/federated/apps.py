@@ -54,4 +54,9 @@ def main(grid: Grid, context: Context) -> None:
         tell(event, facts)
 
     logging.getLogger("f2stnet.federated").addHandler(Warnings())
-    Server(grid, federation, like, FederationFolder(out), listen).run(told["resume"])
+    place = FederationFolder(out)
+    if told["resume"]:
+        place.reopen()
+    metrics = Server(grid, federation, like, place, listen).run(told["resume"])
+    if place.gave_up():  # for Flower, and for a coordinator elsewhere: such a run is not one that was completed
+        raise InputError(f"gave up after round {metrics['rounds']}: {metrics['ended']}")

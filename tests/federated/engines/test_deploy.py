@@ -13,6 +13,7 @@ from f2stnet.federated.certificates import make_certificates
 from f2stnet.federated.engines.connection import Connection, Outcome
 from f2stnet.federated.engines.deploy import connected, read_manifest, run_on_clients
 from f2stnet.federated.engines.told import Warnings, hear, tell
+from f2stnet.federated.folder import FederationFolder, Standing
 from f2stnet.federated.manifest import to_manifest
 from f2stnet.federated.settings import configure_federation
 from small import waves
@@ -108,6 +109,20 @@ def test_a_finished_run_is_not_run_again_and_a_taken_folder_is_refused(tmp_path:
     with pytest.raises(InputError, match="it has no token"):
         run(link, tmp_path / "other", resume=True)
     assert link.sent == []
+
+
+def test_a_run_that_gave_up_hands_back_what_it_has_and_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "city"
+    failed = FakeLink(Outcome("7", "failed", "gave up after round 3: …"), at_end=lambda: finish(out))
+    monkeypatch.setattr(FederationFolder, "gave_up", lambda self: True)
+    monkeypatch.setattr(FederationFolder, "standing", lambda self: Standing(round=3, skipped=3, ended="3 rounds …"))
+    assert run(failed, out) == {"rounds": 1}
+    (out / "token").write_text("abc")
+    again = FakeLink(DONE)
+    run(again, out, resume=True)
+    assert again.sent[0]["resume"]
 
 
 def test_where_the_superlink_is_must_be_said(tmp_path: Path) -> None:

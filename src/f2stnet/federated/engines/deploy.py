@@ -15,9 +15,9 @@ from f2stnet.federated.engines.connection import Connection
 from f2stnet.federated.engines.flower import split_address
 from f2stnet.federated.engines.superlink import SuperLink
 from f2stnet.federated.engines.told import hear
+from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.settings import Federation
 from f2stnet.files import existing
-from f2stnet.training.folder import RunFolder
 from f2stnet.training.trainer import Listener
 
 log = logging.getLogger("f2stnet.federated")
@@ -52,9 +52,10 @@ def run_on_clients(
     """All rounds, between the clients of `link`; returns what `out/metrics.json` then holds.
 
     The server app writes `out` on the SuperLink's machine; its whole log goes to a file beside it, `out` + '.log'.
-    Whatever ends the run before its end is an InputError.
+    Whatever ends the run before its end is an InputError. A run that gave up has metrics, those of its best model.
     """
-    if resume and (done := RunFolder(out).metrics()):
+    place = FederationFolder(out)
+    if resume and (done := place.finished()):
         return done
     token = _token(out, resume)
     book = out.with_name(f"{out.name}.log")
@@ -73,10 +74,10 @@ def run_on_clients(
                 listen(*event)
 
         outcome = link.run_app(bundle(federation, manifest, token, out, resume), listen=note)
-    if not outcome.completed:
+    if not outcome.completed and not (outcome.status == "failed" and place.gave_up()):
         why = outcome.details.removeprefix("ServerApp failed with exception: ") or "no reason was given"
         raise InputError(f"the run {outcome.status}: {' '.join(why.split())} (its log: {book})")
-    return RunFolder(out).metrics()
+    return place.run.metrics()
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

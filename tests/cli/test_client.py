@@ -4,6 +4,7 @@ import json
 import socket
 import ssl
 import threading
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from f2stnet.cli import coordinator as coordinator_command
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import Certificates, make_certificates
 from f2stnet.federated.engines import supernode
-from f2stnet.federated.engines.flower import free_port
+from f2stnet.federated.engines.flower import _facts, free_port
 from f2stnet.federated.engines.supernode import Client, ClientConfig, start_client
 
 
@@ -235,6 +236,19 @@ def test_a_client_that_a_new_superlink_does_not_know_signs_in_again(
     assert start_client(ready, said.append) == 5
     assert len(count.read_text().splitlines()) == 3
     assert sum("signing in again" in line for line in said) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks processes up in /proc")
+def test_nothing_that_flower_started_outlives_a_supernode_that_ended_by_itself(
+    ready: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client app in a session of its own, whose SuperNode is gone: nobody's child any more."""
+    fake_supernode(monkeypatch, tmp_path, f"setsid sleep 60 > /dev/null 2>&1 & echo $! > {tmp_path / 'orphan'}; exit 7")
+    assert start_client(ready, lambda line: None) == 7
+    until, pid = time.monotonic() + 5.0, int((tmp_path / "orphan").read_text())
+    while (alive := (_facts(pid) or ["X"])[0] not in "ZX") and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive
 
 
 def test_coordinator_init_makes_certificates_and_says_where_keys_belong(tmp_path: Path) -> None:

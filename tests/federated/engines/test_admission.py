@@ -55,11 +55,10 @@ def room(tmp_path: Path) -> Room:
 def test_a_bad_file_is_named_once_and_tried_again_when_it_changes(room: Room) -> None:
     (room.folder / "east.pub").touch()
     room.key("north")
-    assert room.look() == [
-        f"not admitted: {room.folder / 'east.pub'}: not a public key; expected the .pub file that `f2stnet client init` "
-        "made; it is tried again when the file changes",
-        "admitted north",
-    ]
+    bad, good = room.look()
+    assert bad.startswith(f"not admitted: {room.folder / 'east.pub'}: not a public key")
+    assert bad.endswith("; it is tried again when the file changes")
+    assert good == "admitted north"
     asked = room.link.asked
     assert room.look() == room.look() == []
     assert room.link.asked == asked

@@ -21,7 +21,7 @@ from f2stnet.federated.certificates import Certificates, check_public_key, find_
 from f2stnet.federated.engines.admission import client_keys
 from f2stnet.federated.engines.connection import Connection
 from f2stnet.federated.engines.fleet_gate import GREETING, OPENED
-from f2stnet.federated.engines.flower import COLOURS, START, environment, stop
+from f2stnet.federated.engines.flower import COLOURS, START, environment, mark, stop
 
 STARTUP = 60.0  # seconds a SuperLink may take until it listens
 
@@ -80,11 +80,16 @@ class SuperLink:
             log = stack.enter_context(self.log.open("w", encoding="utf-8"))
             # Nobody outside may say where a call comes from: the gate goes by that.
             own = {OPENED: str(opened.resolve()), GREETING: greeting, "FORWARDED_ALLOW_IPS": "127.0.0.1"}
-            around = environment(home) | own
+            marked = mark()
             process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=around, start_new_session=True
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment(home) | own | marked,
+                start_new_session=True,
             )
-            stack.callback(stop, process)
+            stack.callback(stop, process, marked=marked)
             self._wait(process, f"https://{address}/health", greeting)
             for key in self.clients:
                 connection.register(key)
@@ -116,4 +121,3 @@ class SuperLink:
         said = [line for line in COLOURS.sub("", self.log.read_text(errors="replace")).splitlines() if line.strip()]
         error = next((line for line in said if "ERROR" in line), said[-1] if said else "it said nothing")
         raise InputError(f"the SuperLink {why}: {error} (all of it: {self.log})")
-

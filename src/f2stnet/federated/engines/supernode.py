@@ -27,7 +27,7 @@ from f2stnet.config import as_dict, build, require, to_toml
 from f2stnet.data import resolve
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import check_certificate, make_node_key
-from f2stnet.federated.engines.flower import COLOURS, START, environment, free_port, split_address, stop
+from f2stnet.federated.engines.flower import COLOURS, START, environment, free_port, mark, split_address, stop
 from f2stnet.files import existing, read_toml, write_text
 from f2stnet.series import GraphSeries
 
@@ -142,17 +142,17 @@ def start_client(client: Client, say: Say) -> int:
         "--auth-supernode-private-key", str(client.key),
         "--node-config", f"{NODE_CONFIG}='{client.toml.resolve()}'",
     ]  # fmt: skip
-    surroundings = environment(client.folder / "flower")
     while True:
+        marked = mark()
         process = subprocess.Popen(
             [*words, "--port", str(free_port())],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env=surroundings, start_new_session=True,
+            text=True, errors="replace", env=environment(client.folder / "flower") | marked, start_new_session=True,
         )  # fmt: skip
         turned_away = threading.Event()
         reader = threading.Thread(target=_pass_on, args=(process, turned_away, say), daemon=True)
         reader.start()
-        with _stopped_by_signal(process) as asked:
+        with _stopped_by_signal(process, marked) as asked:
             status = process.wait()
         reader.join(5.0)  # its helpers write to the same place and end a little later
         if turned_away.is_set():
@@ -202,8 +202,11 @@ def _try_connection(client: Client, say: Say) -> None:
 
 
 @contextmanager
-def _stopped_by_signal(process: subprocess.Popen) -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end the SuperNode gently; yields the list that then holds the signal."""
+def _stopped_by_signal(process: subprocess.Popen, marked: Mapping[str, str]) -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end the SuperNode gently; yields the list that then holds the signal.
+
+    However it ended, what it started ends too: a client app may still train for a SuperLink that is gone.
+    """
     asked: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -214,6 +217,6 @@ def _stopped_by_signal(process: subprocess.Popen) -> Iterator[list[int]]:
     try:
         yield asked
     finally:
+        stop(process, marked=marked)
         for number, handler in before.items():
             signal.signal(number, handler)
-        stop(process)

@@ -1,6 +1,7 @@
 """f2stnet client and f2stnet coordinator, up to the point where Flower takes over."""
 
 import json
+import os
 import socket
 import ssl
 import threading
@@ -22,6 +23,7 @@ from f2stnet.cli import coordinator as coordinator_command
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import Certificates, make_certificates
 from f2stnet.federated.engines import supernode
+from f2stnet.federated.engines.alone import alone
 from f2stnet.federated.engines.flower import _facts, free_port
 from f2stnet.federated.engines.supernode import Client, ClientConfig, start_client
 
@@ -224,7 +226,18 @@ def test_a_client_that_is_turned_away_is_told_why(
     said: list[str] = []
     assert start_client(ready, said.append) == 1
     assert "turned away" in said[-1]
-    assert str(ready.public_key) in said[-1]
+    assert f"no client with the key {ready.public_key}" in said[-1]
+    assert "another machine uses this key" in said[-1]
+
+
+def test_a_client_that_runs_is_not_started_again(ready: Client) -> None:
+    said: list[str] = []
+    with (
+        alone(ready.folder, ""),
+        pytest.raises(InputError, match=f"client north is already running, pid {os.getpid()}"),
+    ):
+        start_client(ready, said.append)
+    assert said == []
 
 
 def test_a_client_that_a_new_superlink_does_not_know_signs_in_again(

@@ -6,7 +6,9 @@ with SuperLink(folder, certificates, clients) as link:
 `link` is a `Connection`. One to a SuperLink that somebody else started is `Connection(address, ca, home)`.
 """
 
+import errno
 import secrets
+import socket
 import ssl
 import subprocess
 import time
@@ -19,6 +21,7 @@ from types import TracebackType
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import Certificates, check_public_key, find_certificates
 from f2stnet.federated.engines.admission import client_keys
+from f2stnet.federated.engines.alone import alone
 from f2stnet.federated.engines.connection import Connection
 from f2stnet.federated.engines.fleet_gate import GREETING, OPENED
 from f2stnet.federated.engines.flower import COLOURS, START, environment, mark, stop
@@ -58,13 +61,45 @@ class SuperLink:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def address(self) -> str:
+        """As this machine reaches it."""
+        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"[{reached}]:{self.port}" if ":" in reached else f"{reached}:{self.port}"
+
+    @property
+    def by_address(self) -> str:
+        return f"start runs there with --superlink {self.address.replace('127.0.0.1', 'localhost')}"
+
     def __enter__(self) -> Connection:
+        with ExitStack() as stack:
+            stack.enter_context(alone(self.folder, "a SuperLink", f"; {self.by_address}"))
+            self._refuse_taken_port()
+            connection = self._start(stack)
+            self._on_exit = stack.pop_all()
+        return connection
+
+    def _refuse_taken_port(self) -> None:
+        """Before anything is written: the log may be that of the SuperLink that is there."""
+        try:
+            places = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            raise InputError(f"host {self.host!r}: no such address to listen at") from None
+        for family, kind, _, _, place in places:
+            with socket.socket(family, kind) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(place)
+                except OSError as wrong:
+                    if wrong.errno == errno.EADDRINUSE:
+                        taken = f"port {self.port} of {self.host} is in use; listen at another"
+                        raise InputError(f"{taken}, or, if it is a SuperLink of yours, {self.by_address}") from None
+
+    def _start(self, stack: ExitStack) -> Connection:
         home, opened = self.folder / "flower", self.folder / "flower" / "opened"
         home.mkdir(parents=True, exist_ok=True)
         opened.unlink(missing_ok=True)
-        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        address = f"[{reached}]:{self.port}" if ":" in reached else f"{reached}:{self.port}"
-        connection = Connection(address, self.certificates.ca, home)
+        connection = Connection(self.address, self.certificates.ca, home)
         greeting = secrets.token_hex(8)
         words = [
             *START, "superlink",
@@ -76,27 +111,25 @@ class SuperLink:
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",
         ]  # fmt: skip
-        with ExitStack() as stack:
-            log = stack.enter_context(self.log.open("w", encoding="utf-8"))
-            # Nobody outside may say where a call comes from: the gate goes by that.
-            own = {OPENED: str(opened.resolve()), GREETING: greeting, "FORWARDED_ALLOW_IPS": "127.0.0.1"}
-            marked = mark()
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment(home) | own | marked,
-                start_new_session=True,
-            )
-            stack.callback(stop, process, marked=marked)
-            self._wait(process, f"https://{address}/health", greeting)
-            for key in self.clients:
-                connection.register(key)
-            self.admit(connection)
-            opened.touch()
-            self._process = process
-            self._on_exit = stack.pop_all()
+        log = stack.enter_context(self.log.open("w", encoding="utf-8"))
+        # Nobody outside may say where a call comes from: the gate goes by that.
+        own = {OPENED: str(opened.resolve()), GREETING: greeting, "FORWARDED_ALLOW_IPS": "127.0.0.1"}
+        marked = mark()
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment(home) | own | marked,
+            start_new_session=True,
+        )
+        stack.callback(stop, process, marked=marked)
+        self._wait(process, f"https://{self.address}/health", greeting)
+        for key in self.clients:
+            connection.register(key)
+        self.admit(connection)
+        opened.touch()
+        self._process = process
         return connection
 
     def __exit__(

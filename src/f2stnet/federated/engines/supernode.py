@@ -6,6 +6,7 @@ NAME.pub      its public half, for the coordinator
 ca.crt        the coordinator's certificate authority, from the coordinator
 state/        what this client keeps from round to round; it never leaves
 flower/       Flower's own files
+running       who works for this client now; nobody else may
 """
 
 import re
@@ -27,6 +28,7 @@ from f2stnet.config import as_dict, build, require, to_toml
 from f2stnet.data import resolve
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import check_certificate, make_node_key
+from f2stnet.federated.engines.alone import alone
 from f2stnet.federated.engines.flower import COLOURS, START, environment, free_port, mark, split_address, stop
 from f2stnet.files import existing, read_toml, write_text
 from f2stnet.series import GraphSeries
@@ -133,6 +135,11 @@ def start_client(client: Client, say: Say) -> int:
     started anew does not know it; then it signs in again here.
     """
     client.check()
+    with alone(client.folder, f"client {client.config.name}"):
+        return _work(client, say)
+
+
+def _work(client: Client, say: Say) -> int:
     say(f"client {client.config.name} of SuperLink {client.config.superlink}, certificates by {client.ca}")
     _try_connection(client, say)
     words = [
@@ -157,8 +164,8 @@ def start_client(client: Client, say: Say) -> int:
         reader.join(5.0)  # its helpers write to the same place and end a little later
         if turned_away.is_set():
             say(
-                f"turned away: SuperLink {client.config.superlink} has no client with the key {client.public_key}; "
-                "send it to the coordinator to have it registered"
+                f"turned away: SuperLink {client.config.superlink} has no client with the key {client.public_key}: send "
+                "it to the coordinator to have it registered. Or another machine uses this key now: stop that one"
             )
         if asked or status != 0:
             return status
@@ -175,7 +182,7 @@ def _pass_on(process: subprocess.Popen, turned_away: threading.Event, say: Say) 
     assert process.stdout is not None
     for line in process.stdout:
         plain = COLOURS.sub("", line).rstrip()
-        if "[code: 2004]" in plain:  # Flower: no node is registered with this key
+        if "[code: 2004]" in plain:  # Flower: no node with this key is registered, or it is active already
             turned_away.set()
         say(plain)
 

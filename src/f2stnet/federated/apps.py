@@ -5,6 +5,7 @@ Both read `federation` from the run's config: one JSON text with the settings, t
 
 import json
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,12 @@ def _own_client(context: Context) -> tuple[Clients, int]:
         raise InputError("this SuperNode was started without a client; use `f2stnet client start DIR`")
     like = from_manifest(told["manifest"])
     source = OwnData(Path(str(context.node_config["client"])), like, federation.run.window, told["token"])
-    return Clients(federation, source), 0
+    return Clients(federation, source, say=_tell_operator), 0
+
+
+def _tell_operator(line: str) -> None:
+    """`f2stnet client start` passes on what its SuperNode's helpers write."""
+    print(line, file=sys.stderr, flush=True)
 
 
 client = client_app(_own_client)

@@ -215,6 +215,7 @@ def test_a_run_that_fails_says_why_and_its_status_tells(story: Story) -> None:
     assert story.status["misfit"] == 2
     said = story.said("misfit")
     assert "error: the run failed: north cannot take part" in said
+    assert "north cannot take part: data 'north': sensor" in story.said("north")  # its operator is told as well
     assert "is not in the federation's manifest" in said
     assert "Traceback" not in said
     assert "Traceback" in (story.folder / "runs" / "misfit.log").read_text()

@@ -164,8 +164,8 @@ def _work(client: Client, say: Say) -> int:
         reader.join(5.0)  # its helpers write to the same place and end a little later
         if turned_away.is_set():
             say(
-                f"turned away: SuperLink {client.config.superlink} has no client with the key {client.public_key}: send "
-                "it to the coordinator to have it registered. Or another machine uses this key now: stop that one"
+                f"turned away: SuperLink {client.config.superlink} has no client with the key {client.public_key}; "
+                "send it to the coordinator to have it registered. Or another machine uses this key now: stop that one"
             )
         if asked or status != 0:
             return status

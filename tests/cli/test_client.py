@@ -17,7 +17,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from f2stnet.cli import app as whole
 from f2stnet.cli import client as client_command
 from f2stnet.cli import coordinator as coordinator_command
 from f2stnet.errors import InputError
@@ -287,29 +286,3 @@ def test_coordinator_init_makes_certificates_and_says_where_keys_belong(tmp_path
 )
 def test_every_command_has_help_with_an_example(app: typer.Typer, command: str) -> None:
     assert "Example" in call(app, command, "--help")
-
-
-FEDERATE_WRONG = [
-    (["--coordinator", "DIR"], "--coordinator is for real clients: it needs --engine superlink"),
-    (["--engine", "superlink", "--coordinator", "DIR"], "no client is admitted: put each operator's NAME.pub into"),
-    (["--engine", "superlink", "--superlink", "a:1"], "--clients is missing"),
-    (["--engine", "superlink", "--coordinator", "DIR", "--clients", "2"], "give --data or --manifest"),
-    (["--engine", "superlink", "--clients", "2", "--partition", "nodes"], "real clients bring their own"),
-    (["--engine", "superlink", "--clients", "2", "--data", "FLOW"], "needs --coordinator DIR"),
-    (
-        ["--engine", "superlink", "--clients", "2", "--data", "FLOW", "--method", "pooled"],
-        "needs all data in one place",
-    ),
-]
-
-
-@pytest.mark.parametrize(("words", "message"), FEDERATE_WRONG)
-def test_federate_with_real_clients_says_what_is_lacking(
-    words: list[str], message: str, flow: Path, tmp_path: Path
-) -> None:
-    make_certificates(tmp_path / "coordinator", ["localhost"])
-    places = {"DIR": str(tmp_path / "coordinator"), "FLOW": str(flow)}
-    with pytest.raises(InputError) as wrong:
-        call(whole, "federate", *(places.get(word, word) for word in words), "--out", tmp_path / "run")
-    assert message in str(wrong.value)
-    assert not (tmp_path / "run").exists()

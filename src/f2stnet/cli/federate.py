@@ -124,7 +124,9 @@ def federate(
             metrics = run_federation(series, federation, out, engine, resume, live)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         live.close()
-        console.err.print(f"stopped; {again}", soft_wrap=True)
+        place = FederationFolder(out)
+        begun = place.begun and (not real or place.token.is_file())
+        console.err.print(f"stopped; {again if begun else 'no round was begun'}", soft_wrap=True)
         raise typer.Exit(130) from None
     finally:
         live.close()

@@ -52,15 +52,14 @@ server = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     told = json.loads(str(context.run_config["federation"]))
     federation, like = Federation.from_json(told["settings"]), from_manifest(told["manifest"])
-    out = Path(told["out"])
+    place = FederationFolder(Path(told["out"]))
 
     def listen(event: str, facts: dict[str, Any]) -> None:
         if event == "start":
-            write_text(out / "token", told["token"])  # a run that goes on must be known to its clients by it
+            write_text(place.token, told["token"])  # a run that goes on must be known to its clients by it
         tell(event, facts)
 
     logging.getLogger("f2stnet.federated").addHandler(Warnings())
-    place = FederationFolder(out)
     if told["resume"]:
         place.reopen()
     metrics = Server(grid, federation, like, place, listen).run(told["resume"])

@@ -6,6 +6,7 @@ rounds.jsonl         a line a round
 holder.json          where there is any: what each holder of data finds in its own readings and no file here has
 server.safetensors   everything `--resume` needs: weights, server optimiser, method state
 clients/             in a simulation, what each client keeps for itself
+token                between real clients, what these know the run by
 """
 
 import json
@@ -43,15 +44,20 @@ class Standing:
 class FederationFolder:
     def __init__(self, path: Path) -> None:
         self.path, self.run = path, RunFolder(path)
-        self.checkpoint = path / "server.safetensors"
+        self.checkpoint, self.token = path / "server.safetensors", path / "token"
 
     def write_federation(self, federation: Federation, manifest: dict[str, Any]) -> None:
         write_json(self.path / "manifest.json", manifest)
         write_text(self.path / "federation.toml", to_toml(federation.to_table()))
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run that `--resume` would go on with."""
+        return (self.path / "federation.toml").is_file()
+
     def federation(self) -> Federation:
         path = self.path / "federation.toml"
-        if not path.is_file():
+        if not self.begun:
             raise InputError(f"{self.path}: not the folder of a federated run (it has no federation.toml)")
         run = self.run.config()
         with reading(path):

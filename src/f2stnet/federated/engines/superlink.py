@@ -99,7 +99,8 @@ class SuperLink:
         home, opened = self.folder / "flower", self.folder / "flower" / "opened"
         home.mkdir(parents=True, exist_ok=True)
         opened.unlink(missing_ok=True)
-        connection = Connection(self.address, self.certificates.ca, home)
+        names_file(self.folder).unlink(missing_ok=True)
+        connection = Connection(self.address, self.certificates.ca, home, names_file(self.folder))
         greeting = secrets.token_hex(8)
         words = [
             *START, "superlink",
@@ -154,3 +155,8 @@ class SuperLink:
         said = [line for line in COLOURS.sub("", self.log.read_text(errors="replace")).splitlines() if line.strip()]
         error = next((line for line in said if "ERROR" in line), said[-1] if said else "it said nothing")
         raise InputError(f"the SuperLink {why}: {error} (all of it: {self.log})")
+
+
+def names_file(folder: Path) -> Path:
+    """Where a coordinator's folder keeps its clients' names by node id."""
+    return folder / "flower" / "names.json"

@@ -27,10 +27,10 @@ from typing import Any
 from f2stnet.config import as_dict, build, require, to_toml
 from f2stnet.data import resolve
 from f2stnet.errors import InputError
-from f2stnet.federated.certificates import check_certificate, make_node_key
+from f2stnet.federated.certificates import check_certificate, check_private, make_node_key
 from f2stnet.federated.engines.alone import alone
 from f2stnet.federated.engines.flower import COLOURS, START, environment, free_port, mark, split_address, stop
-from f2stnet.files import existing, read_toml, write_text
+from f2stnet.files import read_toml, write_text
 from f2stnet.series import GraphSeries
 
 NODE_CONFIG = "client"  # the key of a node's config under which the ClientApp finds the path of client.toml
@@ -119,9 +119,7 @@ class Client:
         if not self.ca.exists():
             raise InputError(f"{self.ca}: no such file; put the coordinator's ca.crt there")
         check_certificate(self.ca)
-        mode = existing(self.key).stat().st_mode & 0o777
-        if mode & 0o077:
-            raise InputError(f"{self.key}: mode {mode:o}, others can read it; expected 600 (chmod 600 {self.key})")
+        check_private(self.key)
         if "'" in str(self.toml.resolve()):
             raise InputError(f"{self.folder}: Flower cannot be handed a path with an apostrophe")
         keys = dict(self.data)

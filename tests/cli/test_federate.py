@@ -52,11 +52,22 @@ def test_the_gap_to_other_runs_is_kept_and_runs_of_other_clients_are_refused_bef
     assert runner.invoke(app, ["federate", *SMALL, "--method", "local", "--out", alone]).exit_code == 0
     result = runner.invoke(app, ["federate", *SMALL, "--against", alone, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output + str(result.exception)
-    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["gap"]["mean_gap"] is not None
+    gap = json.loads((tmp_path / "run" / "metrics.json").read_text())["gap"]
+    assert gap["mean_gap"] is not None
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    for shown in (
+        "mean gap to each client",
+        "gap to its best",
+        f"{gap['clients']['client 0']:+.1f} %",
+        "has in alone.",
+    ):
+        assert shown in page, shown
     for wrong, words in (
         (["--against", str(tmp_path / "nowhere")], "not a finished run of a federation"),
         (["--against", alone, "--seed", "1"], "its seed is 0, here 1: other clients"),
         (["--against", alone, "--alpha-het", "7"], "its partition is"),
+        (["--against", alone, "--set", "data.seed=1"], "its data has the name 'city' too, but is other data"),
+        (["--against", alone, "--set", "window.horizon=6"], "its window.horizon is 12, here 6: other test windows"),
     ):
         words_of = ["federate", *SMALL, *wrong, "--out", str(tmp_path / "other")]
         refused = runner.invoke(app, words_of)

@@ -24,7 +24,7 @@ class FakeLink:
         self.asked += 1
         content = check_public_key(path).read_bytes()
         if content in self.keys:
-            raise InputError(f"{path}: Public key already in use")
+            raise InputError(f"{path}: Public key already in use.")
         self.keys[content] = path.stem
 
 
@@ -71,7 +71,7 @@ def test_a_second_copy_of_a_key_costs_the_others_nothing(room: Room) -> None:
     (room.folder / "other.pub").write_bytes(first.read_bytes())
     said = room.look()
     assert said[0] == "admitted north"
-    assert "other.pub: Public key already in use" in said[1]
+    assert "other.pub: Public key already in use; it is tried again" in said[1]
     assert room.look() == []
 
 

@@ -36,7 +36,7 @@ class Admission:
                     self.say(f"admitted {path.stem}")
             except (InputError, OSError) as wrong:
                 if state != before:
-                    self.say(f"not admitted: {wrong}; it is tried again when the file changes")
+                    self.say(f"not admitted: {str(wrong).rstrip('.')}; it is tried again when the file changes")
 
 
 def client_keys(folder: Path) -> list[Path]:

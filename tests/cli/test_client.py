@@ -1,9 +1,11 @@
 """f2stnet client and f2stnet coordinator, up to the point where Flower takes over."""
 
 import json
+import os
 import socket
 import ssl
 import threading
+import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +17,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from f2stnet.cli import app as whole
 from f2stnet.cli import client as client_command
 from f2stnet.cli import coordinator as coordinator_command
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import Certificates, make_certificates
 from f2stnet.federated.engines import supernode
-from f2stnet.federated.engines.flower import free_port
+from f2stnet.federated.engines.alone import alone
+from f2stnet.federated.engines.flower import _facts, free_port
 from f2stnet.federated.engines.supernode import Client, ClientConfig, start_client
 
 
@@ -223,7 +225,18 @@ def test_a_client_that_is_turned_away_is_told_why(
     said: list[str] = []
     assert start_client(ready, said.append) == 1
     assert "turned away" in said[-1]
-    assert str(ready.public_key) in said[-1]
+    assert f"no client with the key {ready.public_key}" in said[-1]
+    assert "another machine uses this key" in said[-1]
+
+
+def test_a_client_that_runs_is_not_started_again(ready: Client) -> None:
+    said: list[str] = []
+    with (
+        alone(ready.folder, ""),
+        pytest.raises(InputError, match=f"client north is already running, pid {os.getpid()}"),
+    ):
+        start_client(ready, said.append)
+    assert said == []
 
 
 def test_a_client_that_a_new_superlink_does_not_know_signs_in_again(
@@ -235,6 +248,19 @@ def test_a_client_that_a_new_superlink_does_not_know_signs_in_again(
     assert start_client(ready, said.append) == 5
     assert len(count.read_text().splitlines()) == 3
     assert sum("signing in again" in line for line in said) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks processes up in /proc")
+def test_nothing_that_flower_started_outlives_a_supernode_that_ended_by_itself(
+    ready: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client app in a session of its own, whose SuperNode is gone: nobody's child any more."""
+    fake_supernode(monkeypatch, tmp_path, f"setsid sleep 60 > /dev/null 2>&1 & echo $! > {tmp_path / 'orphan'}; exit 7")
+    assert start_client(ready, lambda line: None) == 7
+    until, pid = time.monotonic() + 5.0, int((tmp_path / "orphan").read_text())
+    while (alive := (_facts(pid) or ["X"])[0] not in "ZX") and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive
 
 
 def test_coordinator_init_makes_certificates_and_says_where_keys_belong(tmp_path: Path) -> None:
@@ -260,29 +286,3 @@ def test_coordinator_init_makes_certificates_and_says_where_keys_belong(tmp_path
 )
 def test_every_command_has_help_with_an_example(app: typer.Typer, command: str) -> None:
     assert "Example" in call(app, command, "--help")
-
-
-FEDERATE_WRONG = [
-    (["--coordinator", "DIR"], "--coordinator is for real clients: it needs --engine superlink"),
-    (["--engine", "superlink", "--coordinator", "DIR"], "no client is admitted: put each operator's NAME.pub into"),
-    (["--engine", "superlink", "--superlink", "a:1"], "--clients is missing"),
-    (["--engine", "superlink", "--coordinator", "DIR", "--clients", "2"], "give --data or --manifest"),
-    (["--engine", "superlink", "--clients", "2", "--partition", "nodes"], "real clients bring their own"),
-    (["--engine", "superlink", "--clients", "2", "--data", "FLOW"], "needs --coordinator DIR"),
-    (
-        ["--engine", "superlink", "--clients", "2", "--data", "FLOW", "--method", "pooled"],
-        "needs all data in one place",
-    ),
-]
-
-
-@pytest.mark.parametrize(("words", "message"), FEDERATE_WRONG)
-def test_federate_with_real_clients_says_what_is_lacking(
-    words: list[str], message: str, flow: Path, tmp_path: Path
-) -> None:
-    make_certificates(tmp_path / "coordinator", ["localhost"])
-    places = {"DIR": str(tmp_path / "coordinator"), "FLOW": str(flow)}
-    with pytest.raises(InputError) as wrong:
-        call(whole, "federate", *(places.get(word, word) for word in words), "--out", tmp_path / "run")
-    assert message in str(wrong.value)
-    assert not (tmp_path / "run").exists()

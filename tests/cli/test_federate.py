@@ -2,11 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from f2stnet.cli import app
+from f2stnet.federated.client import Clients
+from f2stnet.training.folder import RunFolder
 
 SMALL = [
     "--data", "synthetic", "--set", "data.nodes=6", "--set", "data.days=4", "--model", "stid", "--set", "model.width=4",
@@ -48,11 +52,22 @@ def test_the_gap_to_other_runs_is_kept_and_runs_of_other_clients_are_refused_bef
     assert runner.invoke(app, ["federate", *SMALL, "--method", "local", "--out", alone]).exit_code == 0
     result = runner.invoke(app, ["federate", *SMALL, "--against", alone, "--out", str(tmp_path / "run")])
     assert result.exit_code == 0, result.output + str(result.exception)
-    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["gap"]["mean_gap"] is not None
+    gap = json.loads((tmp_path / "run" / "metrics.json").read_text())["gap"]
+    assert gap["mean_gap"] is not None
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    for shown in (
+        "mean gap to each client",
+        "gap to its best",
+        f"{gap['clients']['client 0']:+.1f} %",
+        "has in alone.",
+    ):
+        assert shown in page, shown
     for wrong, words in (
         (["--against", str(tmp_path / "nowhere")], "not a finished run of a federation"),
         (["--against", alone, "--seed", "1"], "its seed is 0, here 1: other clients"),
         (["--against", alone, "--alpha-het", "7"], "its partition is"),
+        (["--against", alone, "--set", "data.seed=1"], "its data has the name 'city' too, but is other data"),
+        (["--against", alone, "--set", "window.horizon=6"], "its window.horizon is 12, here 6: other test windows"),
     ):
         words_of = ["federate", *SMALL, *wrong, "--out", str(tmp_path / "other")]
         refused = runner.invoke(app, words_of)
@@ -65,3 +80,46 @@ def test_an_empty_method_is_refused(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["federate", *SMALL, "--method", "", "--out", str(tmp_path / "run")])
     assert refused.exit_code != 0
     assert "method" in str(refused.exception)
+
+
+def test_a_run_that_gave_up_says_so_by_its_status_and_goes_on_when_clients_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Clients.train
+
+    def gone(self: Clients, client: int, content: Any) -> Any:
+        if content["config"]["server-round"] > 1:
+            raise RuntimeError("gone")
+        return train(self, client, content)
+
+    runner, run, whole = CliRunner(), tmp_path / "run", tmp_path / "whole"
+    words = ["federate", *SMALL, "--rounds", "3", "--set", "federation.skips=2"]
+    monkeypatch.setattr(Clients, "train", gone)
+    for again in ([*words, "--out", str(run)], ["federate", "--resume", "--out", str(run)]):
+        result = runner.invoke(app, again)
+        assert result.exit_code == 1, result.output
+        assert result.stderr.splitlines()[-1] == (
+            "gave up after round 3: 2 rounds in a row had too few usable answers; its best model is kept; when the "
+            f"clients are back, go on with: f2stnet federate --resume --out {run}"
+        )
+        assert RunFolder(run).metrics()["best_round"] == 1
+        assert (run / "report.html").is_file()
+    monkeypatch.setattr(Clients, "train", train)
+    assert runner.invoke(app, ["federate", "--resume", "--out", str(run)]).exit_code == 0
+    assert runner.invoke(app, [*words, "--out", str(whole)]).exit_code == 0
+    mine, theirs = RunFolder(run).metrics(), RunFolder(whole).metrics()
+    assert (mine["ended"], mine["rounds"], mine["refused"]) == ("all rounds done", 3, 0)
+    assert mine["clients"] == theirs["clients"]
+    for name, array in RunFolder(whole).best().items():
+        assert torch.equal(array, RunFolder(run).best()[name])
+
+
+def test_a_run_that_stops_early_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, runner = tmp_path / "run", CliRunner()
+    stopping = ["--rounds", "9", "--set", "federation.patience=1", "--set", "training.learning_rate=1"]
+    result = runner.invoke(app, ["federate", *SMALL, *stopping, "--out", str(run)])
+    assert result.exit_code == 0, result.output
+    assert "no better round for 1 rounds" in result.stderr
+    rounds = RunFolder(run).metrics()["rounds"]
+    assert runner.invoke(app, ["federate", "--resume", "--out", str(run)]).exit_code == 0
+    assert RunFolder(run).metrics()["rounds"] == rounds

@@ -97,6 +97,17 @@ def test_the_tables_show_the_figures_of_metrics_json(train: Train) -> None:
         assert clients[name][4] == f"{metrics['windows'][name]['train']}"
 
 
+def test_the_lead_says_whose_test_windows_were_scored(train: Train, tmp_path: Path) -> None:
+    assert "over the test windows of all 4 clients;" in text(federated_report(train()))
+    copy = shutil.copytree(train(), tmp_path / "copy")
+    metrics = json.loads(text(copy / "metrics.json"))
+    del metrics["clients"]["client 1"]
+    (copy / "metrics.json").write_text(json.dumps(metrics))
+    html = text(federated_report(copy))
+    assert "over the test windows of 3 of 4 clients; client 1 is missing;" in html
+    assert "could not score the model: client 1." in html
+
+
 def test_the_curves_are_those_of_rounds_jsonl(train: Train) -> None:
     run = FederatedRun.load(train())
     drawn = figures(text(federated_report(run.folder)))

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from typer.testing import CliRunner
 
+from f2stnet.cli import app
 from f2stnet.errors import InputError
 from f2stnet.federated import certificates
 from f2stnet.federated.certificates import (
@@ -93,9 +95,56 @@ def test_a_certificate_near_its_end_is_renewed_and_one_past_it_is_refused(
     make_certificates(tmp_path, ["a.example.org"])
     assert files.certificate.read_bytes() != short
     monkeypatch.setattr(certificates, "AUTHORITY_DAYS", 0)
-    expired = make_certificates(tmp_path / "old", ["a.example.org"])
-    with pytest.raises(InputError, match="expired on"):
-        check_certificate(expired.ca)
+    with pytest.raises(InputError, match=r"ca\.crt: expired on .*; make new ones in another folder"):
+        make_certificates(tmp_path / "old", ["a.example.org"])
+    with pytest.raises(InputError, match=r"expired on .*; ask the coordinator for a new one"):
+        check_certificate(tmp_path / "old" / "ca.crt")
+
+
+def test_an_expired_server_certificate_is_renewed_by_the_command_that_the_error_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "SERVER_DAYS", 0)
+    make_certificates(tmp_path, ["a.example.org", "10.0.0.5"])
+    monkeypatch.undo()
+    with pytest.raises(InputError) as wrong:
+        find_certificates(tmp_path)
+    command = f"f2stnet coordinator init --host a.example.org --host 10.0.0.5 --out {tmp_path}"
+    assert str(wrong.value).endswith(f"; renew it with `{command}`")
+    ca = (tmp_path / "ca.crt").read_bytes()
+    assert CliRunner().invoke(app, command.split()[1:]).exit_code == 0
+    handshake(find_certificates(tmp_path), tmp_path / "ca.crt", "a.example.org")
+    assert (tmp_path / "ca.crt").read_bytes() == ca
+
+
+def test_files_of_different_authorities_are_refused_at_once_and_made_anew(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path / "ours", ["localhost"])
+    other = make_certificates(tmp_path / "theirs", ["localhost"])
+    files.certificate.write_bytes(other.certificate.read_bytes())
+    with pytest.raises(
+        InputError, match=r"server\.crt: not signed by .*ca\.crt; renew it with `f2stnet coordinator init"
+    ):
+        find_certificates(tmp_path / "ours")
+    make_certificates(tmp_path / "ours", ["localhost"])
+    handshake(find_certificates(tmp_path / "ours"), files.ca, "localhost")
+    files.key.write_bytes(other.key.read_bytes())
+    with pytest.raises(InputError, match=r"server\.key: not the key of server\.crt"):
+        find_certificates(tmp_path / "ours")
+    make_certificates(tmp_path / "ours", ["localhost"])
+    handshake(find_certificates(tmp_path / "ours"), files.ca, "localhost")
+    (tmp_path / "ours" / "ca.key").write_bytes((tmp_path / "theirs" / "ca.key").read_bytes())
+    with pytest.raises(InputError, match=r"ca\.key: not the key of ca\.crt"):
+        make_certificates(tmp_path / "ours", ["localhost"])
+
+
+@pytest.mark.parametrize("name", ["server.key", "ca.key"])
+def test_a_private_key_that_others_can_read_is_refused(tmp_path: Path, name: str) -> None:
+    make_certificates(tmp_path, ["localhost"])
+    (tmp_path / name).chmod(0o644)
+    with pytest.raises(InputError, match=rf"{name}: mode 644, others can read it; expected 600 \(chmod 600 "):
+        find_certificates(tmp_path)
+    with pytest.raises(InputError, match=rf"{name}: mode 644"):
+        make_certificates(tmp_path, ["localhost"])
 
 
 def test_node_keys_are_what_flower_reads(tmp_path: Path) -> None:

@@ -136,3 +136,25 @@ def test_a_round_that_nobody_could_score_leaves_the_method_as_it_was(federate_lo
 def test_a_test_part_that_nobody_could_score_is_an_error(federate_losing: Any) -> None:
     with pytest.raises(InputError, match="no client could score the model on its test part"):
         federate_losing(lambda number, client: number == 0)
+
+
+def test_a_run_that_gave_up_with_nobody_left_goes_on_when_they_are_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = Clients.evaluate
+
+    def gone(self: Clients, client: int, content: Any) -> Any:
+        if content["config"]["part"] == "test" or content["config"]["server-round"] > 1:
+            raise RuntimeError("gone")
+        return evaluate(self, client, content)
+
+    sections = {"model": {"width": 8}, "partition": {"clients": 2}, "federation": {"rounds": 2, "skips": 1}}
+    federation, folder = configure_federation("fedavg", "stid", 0, {}, sections), tmp_path / "run"
+    monkeypatch.setattr(Clients, "evaluate", gone)
+    with pytest.raises(InputError, match="no client could score"):
+        simulation.federate(waves(), federation, folder)
+    assert FederationFolder(folder).gave_up()
+    monkeypatch.setattr(Clients, "evaluate", evaluate)
+    metrics = simulation.federate(waves(), federation, folder, resume=True)
+    assert (metrics["ended"], metrics["rounds"]) == ("all rounds done", 2)
+    assert not FederationFolder(folder).gave_up()

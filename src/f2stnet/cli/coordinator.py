@@ -1,6 +1,5 @@
 """f2stnet coordinator init | start"""
 
-import signal
 import time
 from pathlib import Path
 from typing import Annotated
@@ -9,8 +8,10 @@ import typer
 
 from f2stnet.cli import console
 from f2stnet.cli.groups import Group
-from f2stnet.federated.certificates import make_certificates
-from f2stnet.federated.engines.superlink import SuperLink, client_keys
+from f2stnet.cli.stopping import sigterm_interrupts
+from f2stnet.federated.certificates import find_certificates, make_certificates
+from f2stnet.federated.engines.admission import Admission
+from f2stnet.federated.engines.superlink import SuperLink
 
 app = typer.Typer(cls=Group, help="Keep a SuperLink that the clients of a federation work for.", no_args_is_help=True)
 
@@ -41,23 +42,20 @@ def start(
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "0.0.0.0",
     port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
 ) -> None:
-    """Run a SuperLink until stopped (Ctrl-C). A key that is put into DIR/clients meanwhile is admitted too.
+    """Run a SuperLink until stopped (Ctrl-C, or SIGTERM). A key that is put into DIR/clients meanwhile is admitted too.
+
+    A file there that is no key of an operator's is named and left out; it is tried again when it changes.
 
     Example: f2stnet coordinator start coordinator --port 8000
     """
-    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
-    superlink = SuperLink.of(folder, host, port)
+    keys = Admission(folder, _say)
+    superlink = SuperLink(folder, find_certificates(folder), host=host, port=port, admit=keys.look)
     try:
-        with superlink as link:
-            known = list(superlink.clients)
-            names = ", ".join(key.stem for key in known) or "none yet"
+        with sigterm_interrupts(), superlink as link:
+            names = ", ".join(key.stem for key in keys.admitted) or "none yet"
             _say(f"SuperLink at {host}:{port}; clients admitted: {names}; its log: {superlink.log}")
             while superlink.running:
-                for key in client_keys(folder):
-                    if key not in known:
-                        link.register(key)
-                        known.append(key)
-                        _say(f"admitted {key.stem}")
+                keys.look(link)
                 time.sleep(1.0)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None

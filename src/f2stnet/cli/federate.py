@@ -9,7 +9,15 @@ from rich.table import Table
 
 from f2stnet.api import free_folder
 from f2stnet.cli import console
-from f2stnet.cli.deployment import Authority, CoordinatorFolder, Deployment, Listen, ManifestFile, RunningSuperLink
+from f2stnet.cli.deployment import (
+    LISTEN,
+    Authority,
+    CoordinatorFolder,
+    Deployment,
+    Listen,
+    ManifestFile,
+    RunningSuperLink,
+)
 from f2stnet.cli.options import AsJson, Data, GraphFile, Settings, find_series, own_series, sections
 from f2stnet.cli.rounds import Rounds
 from f2stnet.errors import InputError
@@ -49,7 +57,7 @@ def federate(
         typer.Option(help="Runs of the same clients (local, pooled) to state the gap to.", metavar="RUN"),
     ] = None,
     coordinator: CoordinatorFolder = None,
-    listen: Listen = "0.0.0.0:8000",
+    listen: Listen = LISTEN,
     superlink: RunningSuperLink = None,
     ca: Authority = None,
     manifest: ManifestFile = None,
@@ -59,6 +67,7 @@ def federate(
 
     Example: f2stnet federate --data synthetic --method ffa --partition regime --clients 5 --rounds 3 --out runs/fed
     """
+    from f2stnet.experiments.federated_gap import gap_to, read_references
     from f2stnet.experiments.federated_report import federated_report
     from f2stnet.federated.engines.deploy import read_manifest
     from f2stnet.federated.folder import FederationFolder
@@ -91,7 +100,6 @@ def federate(
         federation = FederationFolder(out).federation()
         if real:
             told = read_manifest(out / "manifest.json")
-            from_manifest(told, out / "manifest.json")  # refused here, not on the SuperLink's machine
         else:
             series = own_series(out, federation.run.data, "continue it there")
     elif real:
@@ -105,9 +113,12 @@ def federate(
         series, source = find_series(data, keys)
         federation = configure_federation(chosen, model or "f2stnet", seed or 0, source, others)
         out = out or free_folder(series.name, federation.method)
-    references = _references(against, told["card"]["name"] if real else series.name, federation)
+    # A wrong manifest is refused here, not on the SuperLink's machine.
+    like = from_manifest(told, out / "manifest.json" if resume else manifest or "manifest") if real else series
+    references = read_references(against or [], federation, like)
     console.print_notes(() if real else series.notes + series.graph.notes)
-    live = Rounds(f"{federation.method} on {told['card']['name'] if real else series.name}")
+    again = f"go on with: f2stnet federate --resume --out {out}{deployment.words if real else ''}"
+    live = Rounds(f"{federation.method} on {like.name}")
     try:
         if real:
             metrics = deployment.run(federation, told, out, resume, live)
@@ -115,54 +126,36 @@ def federate(
             metrics = run_federation(series, federation, out, engine, resume, live)  # type: ignore[arg-type]
     except KeyboardInterrupt:
         live.close()
-        again = f"--resume --out {out}{' --engine superlink, and the options for real clients' if real else ''}"
-        console.err.print(f"stopped; go on with: f2stnet federate {again}", soft_wrap=True)
+        place = FederationFolder(out)
+        begun = place.begun and (not real or place.token.is_file())
+        console.err.print(f"stopped; {again if begun else 'no round was begun'}", soft_wrap=True)
         raise typer.Exit(130) from None
     finally:
         live.close()
     if not metrics:  # a SuperLink elsewhere
         console.out.print(f"done; the result is in {out} on the SuperLink's machine", soft_wrap=True)
         return
-    report = federated_report(out, None if real else series)
     if references:
-        metrics["gap"] = _gap(metrics, references)
+        metrics |= gap_to(references, metrics)
         FederationFolder(out).run.write_metrics(metrics)
+    report = federated_report(out, None if real else series)
     if as_json:
         print(json.dumps(metrics))
-        return
-    _show(metrics, told["card"]["unit"] if real else series.unit)
-    console.out.print(f"{out / 'metrics.json'}\n{report}", soft_wrap=True)
-
-
-def _references(folders: list[Path] | None, data: str, federation: Any) -> dict[Path, dict[str, Any]]:
-    """Their metrics; looked at before any round, so that a wrong one costs nothing."""
-    from f2stnet.training.folder import RunFolder
-
-    found = {}
-    for folder in folders or ():
-        metrics = RunFolder(folder).metrics()
-        if "clients" not in metrics:
-            raise InputError(f"--against {folder}: not a finished run of a federation")
-        mine = {"data": data, "seed": federation.run.seed}
-        if federation.partition is not None:
-            mine["partition"] = json.loads(json.dumps(federation.to_table()["partition"]))  # as a file has it
-        for key, value in mine.items():
-            if metrics.get(key) != value:
-                raise InputError(f"--against {folder}: its {key} is {metrics.get(key)}, here {value}: other clients")
-        found[folder] = metrics
-    return found
-
-
-def _gap(metrics: dict[str, Any], references: dict[Path, dict[str, Any]]) -> dict[str, Any]:
-    from f2stnet.federated.fairness import gap
-
-    for folder, found in references.items():
-        if found.get("windows") != metrics["windows"] or set(found["clients"]) != set(metrics["clients"]):
-            raise InputError(f"--against {folder}: not a finished run of the same clients")
-    return gap(metrics["clients"], *(found["clients"] for found in references.values()))
+    else:
+        _show(metrics, like.unit)
+        console.out.print(f"{out / 'metrics.json'}\n{report}", soft_wrap=True)
+    ended = f"after round {metrics['rounds']}: {metrics['ended']}"
+    if FederationFolder(out).gave_up():
+        kept = "its best model is kept" if metrics["best_round"] else "it has no model"
+        console.err.print(f"gave up {ended}; {kept}; when the clients are back, {again}", soft_wrap=True)
+        raise typer.Exit(1)
+    if metrics["ended"] != "all rounds done":
+        console.err.print(f"ended {ended}", soft_wrap=True)
 
 
 def _show(metrics: dict[str, Any], unit: str) -> None:
+    from f2stnet.experiments.federated_report import GAPS
+
     absent = metrics.get("missing", {})
     count = len(metrics["clients"])
     there = f"{count} of {count + len(absent)}" if absent else str(count)
@@ -176,12 +169,11 @@ def _show(metrics: dict[str, Any], unit: str) -> None:
     for key, name in named.items():
         table.add_row(name, number(metrics["fairness"].get(key)))
     if "gap" in metrics:
-        table.add_row("mean gap to each client's best, %", number(metrics["gap"]["mean_gap"]))
-        table.add_row("largest gap, %", number(metrics["gap"]["max_gap"]))
+        over, of = len(metrics["gap"]["clients"]), len(metrics["windows"])
+        for key, name in GAPS.items():
+            table.add_row(name if over == of else f"{name}, {over} of {of} clients", number(metrics["gap"][key]))
     console.print_table(table)
     for name, why in absent.items():
         console.out.print(f"not in it: {name}: {why}", soft_wrap=True)
     if metrics["refused"]:
         console.out.print(f"{metrics['refused']} answers were left out; see rounds.jsonl", soft_wrap=True)
-    if metrics["ended"] != "all rounds done":
-        console.out.print(f"ended after round {metrics['rounds']}: {metrics['ended']}", soft_wrap=True)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,9 @@ MEASURES = {
     "max_rmse": "Max-RMSE", "std_rmse": "Std-RMSE", "worst5_mae": "worst-5 MAE", "mae_std": "deviation of MAE",
     "jain": "Jain's index",
 }  # fmt: skip
+GAPS = {"mean_gap": "mean gap to each client's best, %", "max_gap": "largest gap, %"}
 ERRORS = {"rmse": "RMSE", "mae": "MAE", "mape": "MAPE %"}
+NAMED = 5  # of missing clients, in one sentence
 MANY = 12  # from more clients than this on, their table is folded away
 
 
@@ -52,7 +55,9 @@ def federated_report(folder: Path, series: GraphSeries | None = None) -> Path:
 
 def _lead(run: FederatedRun) -> str:
     found, unit = run.metrics, f" {run.metrics['unit']}" if run.metrics["unit"] else ""
-    said = f"RMSE {number(found['global']['rmse'])}{unit} over the test windows of all {len(found['clients'])} clients"
+    count, absent = len(found["clients"]), _absent(run)
+    whose = f"{count} of {len(run.clients)} clients; {_are_missing(absent)}" if absent else f"all {count} clients"
+    said = f"RMSE {number(found['global']['rmse'])}{unit} over the test windows of {whose}"
     errors = {name: value for name, value in client_errors(run, "rmse").items() if value is not None}
     if len(errors) > 1:
         worst = max(errors, key=lambda name: errors[name])
@@ -93,10 +98,18 @@ def _about(run: FederatedRun) -> list[Html]:
         blocks.append(page.paragraph("Left out, and why:"))
         lines = [f"{client}: {_why(each)}" for client, each in reasons.items()]
         blocks.append(page.bullets(lines, alarm=True))
-    silent = [name for name in run.clients if name not in found["clients"]]
-    if silent:
-        blocks.append(page.paragraph(f"Not in the result, as they could not score the model: {', '.join(silent)}."))
+    if absent := _absent(run):
+        blocks.append(page.paragraph(f"Not in the result, as they could not score the model: {', '.join(absent)}."))
     return blocks
+
+
+def _absent(run: FederatedRun) -> list[str]:
+    return [name for name in run.clients if name not in run.metrics["clients"]]
+
+
+def _are_missing(names: list[str]) -> str:
+    shown = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+    return f"{shown} {'is' if len(names) == 1 else 'are'} missing"
 
 
 def _why(reasons: Mapping[str, list[int]]) -> str:
@@ -117,6 +130,8 @@ def _summary(run: FederatedRun) -> Html:
     rows += [
         [words, *(number(part["fairness"].get(key)) for part in parts.values())] for key, words in MEASURES.items()
     ]
+    for key, words in GAPS.items() if "gap" in found else ():
+        rows.append([words, number(found["gap"][key]), *["–"] * (len(parts) - 1)])
     unit = f" in {found['unit']}" if found["unit"] else ""
     caption = f"Errors{unit}, with the weights of the best round. Jain's index of the RMSEs is 1 where all are equal."
     return page.table(["", *parts], rows, caption)
@@ -131,7 +146,7 @@ def _box(run: FederatedRun) -> Html:
 
 def _clients(run: FederatedRun) -> list[Html]:
     found, trained, out = run.metrics, run.took_part().sum(axis=1), run.left_out().sum(axis=1)
-    relative, together = run.relative_weights(), found["global"]["rmse"]
+    relative, together, gap = run.relative_weights(), found["global"]["rmse"], found.get("gap")
     rows = []
     for place, name in enumerate(run.clients):
         errors = found["clients"].get(name, {})
@@ -140,11 +155,12 @@ def _clients(run: FederatedRun) -> list[Html]:
             [
                 name,
                 *(number(errors.get(key)) for key in ERRORS),
-                "–" if rmse is None or not together else f"{100 * (rmse / together - 1):+.1f} %",
+                _percent(None if rmse is None or not together else 100 * (rmse / together - 1)),
                 f"{found['windows'][name]['train']:,}",
                 f"{trained[place]}",
                 f"{out[place]}",
                 f"{known.mean():.3f}" if len(known) else "–",
+                *([_percent(gap["clients"].get(name))] if gap else []),
             ]
         )
     heads = [
@@ -155,8 +171,11 @@ def _clients(run: FederatedRun) -> list[Html]:
         "rounds trained",
         "left out",
         "mean w/p",
+        *(["gap to its best"] if gap else []),
     ]
     caption = "Test errors of each client. w/p: the weight it received, over its share of the participants' windows."
+    if gap:
+        caption += f" Gap: by how much its RMSE exceeds the lowest it has in {_runs(gap)}."
     table = page.table(heads, rows, caption)
     return [page.fold(f"Each of the {len(rows)} clients", table)] if len(rows) > MANY else [table]
 
@@ -180,6 +199,14 @@ def _sent(run: FederatedRun) -> Html:
 def client_errors(run: FederatedRun, key: str) -> dict[str, float | None]:
     """Each client's error on its test part."""
     return {name: errors[key] for name, errors in run.metrics["clients"].items()}
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{share:+.1f} %"
+
+
+def _runs(gap: Mapping[str, Any]) -> str:
+    return ", ".join(gap.get("runs", [])) or "other runs"
 
 
 def _span(counts: Sequence[int]) -> str:

@@ -5,6 +5,7 @@ Both read `federation` from the run's config: one JSON text with the settings, t
 
 import json
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,12 @@ def _own_client(context: Context) -> tuple[Clients, int]:
         raise InputError("this SuperNode was started without a client; use `f2stnet client start DIR`")
     like = from_manifest(told["manifest"])
     source = OwnData(Path(str(context.node_config["client"])), like, federation.run.window, told["token"])
-    return Clients(federation, source), 0
+    return Clients(federation, source, say=_tell_operator), 0
+
+
+def _tell_operator(line: str) -> None:
+    """`f2stnet client start` passes on what its SuperNode's helpers write."""
+    print(line, file=sys.stderr, flush=True)
 
 
 client = client_app(_own_client)
@@ -46,12 +52,16 @@ server = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     told = json.loads(str(context.run_config["federation"]))
     federation, like = Federation.from_json(told["settings"]), from_manifest(told["manifest"])
-    out = Path(told["out"])
+    place = FederationFolder(Path(told["out"]))
 
     def listen(event: str, facts: dict[str, Any]) -> None:
         if event == "start":
-            write_text(out / "token", told["token"])  # a run that goes on must be known to its clients by it
+            write_text(place.token, told["token"])  # a run that goes on must be known to its clients by it
         tell(event, facts)
 
     logging.getLogger("f2stnet.federated").addHandler(Warnings())
-    Server(grid, federation, like, FederationFolder(out), listen).run(told["resume"])
+    if told["resume"]:
+        place.reopen()
+    metrics = Server(grid, federation, like, place, listen).run(told["resume"])
+    if place.gave_up():  # for Flower, and for a coordinator elsewhere: such a run is not one that was completed
+        raise InputError(f"gave up after round {metrics['rounds']}: {metrics['ended']}")

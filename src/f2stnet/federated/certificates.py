@@ -13,15 +13,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from f2stnet.errors import InputError
 from f2stnet.files import existing, write_text
 
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 397
 RENEW_BEFORE = timedelta(days=30)
+ANEW = "make new ones in another folder with `f2stnet coordinator init`, and send its ca.crt to every operator"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")  # the coordinator's own commands come from there
 
 
@@ -49,18 +51,31 @@ def make_certificates(folder: Path, hosts: Iterable[str]) -> Certificates:
         raise InputError(f"{folder}: has {there.name} without {lacking.name}; give both or an empty folder")
     if not authority_key.exists():
         _make_authority(files.ca, authority_key)
+    authority = _private_key(authority_key)
+    check_certificate(files.ca, ANEW)
+    if authority.public_key() != _certificate(files.ca).public_key():
+        raise InputError(f"{authority_key}: not the key of {files.ca.name}; {ANEW}")
     if not _serves(files, names):
         files.key.unlink(missing_ok=True)
-        _issue(files, names, _private_key(authority_key))
+        _issue(files, names, authority)
     return files
 
 
 def find_certificates(folder: Path) -> Certificates:
-    """What `make_certificates` put into `folder`, if it is all there and still valid."""
-    if not (folder / "ca.crt").exists():
+    """What `make_certificates` put into `folder`, if it is all there, belongs together and is still valid."""
+    files = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
+    if not files.ca.exists():
         raise InputError(f"{folder}: has no ca.crt; make certificates with `f2stnet coordinator init`")
-    check_certificate(folder / "ca.crt")
-    return Certificates(folder / "ca.crt", check_certificate(folder / "server.crt"), existing(folder / "server.key"))
+    check_certificate(files.ca, ANEW)
+    renew = f"renew it with `f2stnet coordinator init{_host_words(files.certificate)} --out {folder}`"
+    check_certificate(files.certificate, renew)
+    if not _signed(files):
+        raise InputError(f"{files.certificate}: not signed by {files.ca}; {renew}")
+    if not _belongs(files):
+        raise InputError(f"{files.key}: not the key of {files.certificate.name}; {renew}")
+    if (folder / "ca.key").exists():  # it may be kept elsewhere
+        check_private(folder / "ca.key")
+    return files
 
 
 def make_node_key(private: Path, public: Path) -> None:
@@ -86,11 +101,19 @@ def check_public_key(path: Path) -> Path:
     return path
 
 
-def check_certificate(path: Path) -> Path:
+def check_certificate(path: Path, remedy: str = "ask the coordinator for a new one") -> Path:
     """`path` if it holds a certificate that is still valid."""
     certificate = _certificate(path)
     if certificate.not_valid_after_utc < datetime.now(UTC):
-        raise InputError(f"{path}: expired on {certificate.not_valid_after_utc:%Y-%m-%d}; ask for a new one")
+        raise InputError(f"{path}: expired on {certificate.not_valid_after_utc:%Y-%m-%d}; {remedy}")
+    return path
+
+
+def check_private(path: Path) -> Path:
+    """`path` if nobody but its owner may read it."""
+    mode = existing(path).stat().st_mode & 0o777
+    if mode & 0o077:
+        raise InputError(f"{path}: mode {mode:o}, others can read it; expected 600 (chmod 600 {path})")
     return path
 
 
@@ -145,10 +168,35 @@ def _serves(files: Certificates, names: list[x509.GeneralName]) -> bool:
     if not (files.certificate.exists() and files.key.exists()):
         return False
     certificate = _certificate(files.certificate)
-    if certificate.not_valid_after_utc - datetime.now(UTC) < RENEW_BEFORE:
+    if certificate.not_valid_after_utc - datetime.now(UTC) < RENEW_BEFORE or not (_signed(files) and _belongs(files)):
         return False
-    held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    return set(names) <= set(held)
+    return set(names) <= set(_held(certificate))
+
+
+def _signed(files: Certificates) -> bool:
+    """Whether the server certificate is one by this authority."""
+    try:
+        _certificate(files.certificate).verify_directly_issued_by(_certificate(files.ca))
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+def _belongs(files: Certificates) -> bool:
+    return _any_key(files.key).public_key() == _certificate(files.certificate).public_key()
+
+
+def _held(certificate: x509.Certificate) -> list[x509.GeneralName]:
+    try:
+        return list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
+    except x509.ExtensionNotFound:
+        return []
+
+
+def _host_words(path: Path) -> str:
+    """The hosts of a certificate as options, to have it renewed for the same."""
+    hosts = [str(name.value) for name in _held(_certificate(path))]
+    return "".join(f" --host {host}" for host in hosts if host not in LOOPBACK) or " --host localhost"
 
 
 def _name(host: str) -> x509.GeneralName:
@@ -200,12 +248,16 @@ def _certificate(path: Path) -> x509.Certificate:
         raise InputError(f"{path}: not a certificate in PEM form") from None
 
 
-def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    content = existing(path).read_bytes()
+def _any_key(path: Path) -> PrivateKeyTypes:
+    content = check_private(path).read_bytes()
     try:
-        key = serialization.load_pem_private_key(content, None)
+        return serialization.load_pem_private_key(content, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise InputError(f"{path}: not a private key in PEM form without a password") from None
+
+
+def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = _any_key(path)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise InputError(f"{path}: not an elliptic curve key, as `make_certificates` writes")
     return key

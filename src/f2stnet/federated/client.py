@@ -66,10 +66,11 @@ class Source(Protocol):
 
 
 class Clients:
-    """All clients that one process plays, on one bench."""
+    """All clients that one process plays, on one bench. `say` gets a line for whoever holds the data, where that is
+    somebody else than who holds the federation."""
 
-    def __init__(self, federation: Federation, source: Source) -> None:
-        self.federation, self.source, self.method = federation, source, federation.compose()
+    def __init__(self, federation: Federation, source: Source, say: Callable[[str], None] = lambda line: None) -> None:
+        self.federation, self.source, self.method, self.say = federation, source, federation.compose(), say
         self.bench: Local | None = None
         self._record: ArrayRecord | None = None  # the last weights received, and they on the device
         self._arrays: Arrays = {}
@@ -79,7 +80,7 @@ class Clients:
         try:
             series = self.source.series(client)
         except InputError as wrong:
-            return _refusal(name, wrong)
+            return self._refusal(name, wrong)
         start = int(series.start.astype("datetime64[s]").astype(np.int64))
         metrics = MetricRecord({"number": client, "start": start, "steps": len(series)})
         return RecordDict({"answer": ConfigRecord({"name": name, "refusal": ""}), "metrics": metrics})
@@ -89,7 +90,7 @@ class Clients:
             held = self.source.held(client)
             _refuse_empty(held, self.federation)
         except InputError as wrong:
-            return _refusal(self.source.name(client), wrong)
+            return self._refusal(self.source.name(client), wrong)
         found: dict[str, Any] = {"windows": [len(held.parts.train), len(held.parts.validation), len(held.parts.test)]}
         found["kinds"] = list(kinds_met(held.series, self._training_steps(held)))
         if len(held.nodes) < len(held.series.nodes):
@@ -180,9 +181,9 @@ class Clients:
         window = self.federation.run.window
         return training_steps(held.parts.train, window.input, window.horizon, len(held.series))
 
-
-def _refusal(name: str, wrong: InputError) -> RecordDict:
-    return RecordDict({"answer": ConfigRecord({"name": name, "refusal": str(wrong)}), "metrics": MetricRecord()})
+    def _refusal(self, name: str, wrong: InputError) -> RecordDict:
+        self.say(f"{name} cannot take part: {wrong}")
+        return RecordDict({"answer": ConfigRecord({"name": name, "refusal": str(wrong)}), "metrics": MetricRecord()})
 
 
 def _refuse_empty(held: Held, federation: Federation) -> None:

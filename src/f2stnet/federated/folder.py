@@ -6,6 +6,7 @@ rounds.jsonl         a line a round
 holder.json          where there is any: what each holder of data finds in its own readings and no file here has
 server.safetensors   everything `--resume` needs: weights, server optimiser, method state
 clients/             in a simulation, what each client keeps for itself
+token                between real clients, what these know the run by
 """
 
 import json
@@ -43,15 +44,20 @@ class Standing:
 class FederationFolder:
     def __init__(self, path: Path) -> None:
         self.path, self.run = path, RunFolder(path)
-        self.checkpoint = path / "server.safetensors"
+        self.checkpoint, self.token = path / "server.safetensors", path / "token"
 
     def write_federation(self, federation: Federation, manifest: dict[str, Any]) -> None:
         write_json(self.path / "manifest.json", manifest)
         write_text(self.path / "federation.toml", to_toml(federation.to_table()))
 
+    @property
+    def begun(self) -> bool:
+        """Whether there is a run that `--resume` would go on with."""
+        return (self.path / "federation.toml").is_file()
+
     def federation(self) -> Federation:
         path = self.path / "federation.toml"
-        if not path.is_file():
+        if not self.begun:
             raise InputError(f"{self.path}: not the folder of a federated run (it has no federation.toml)")
         run = self.run.config()
         with reading(path):
@@ -86,4 +92,37 @@ class FederationFolder:
             return None
         with reading(path), safe_open(path, framework="pt") as stored:
             tensors = {name: stored.get_tensor(name) for name in list(stored.keys())}
-            return tensors, Standing(**json.loads((stored.metadata() or {})["standing"]))
+            return tensors, _standing(stored)
+
+    def standing(self) -> Standing | None:
+        """Where the federation is, without its weights; None before the first round has ended."""
+        if not self.checkpoint.is_file():
+            return None
+        with reading(self.checkpoint), safe_open(self.checkpoint, framework="pt") as stored:
+            return _standing(stored)
+
+    def gave_up(self) -> bool:
+        """Whether the run ended because too many rounds in a row were skipped: one that can go on when the clients
+        are back, other than one whose rounds are all done or brought nothing more."""
+        at = self.standing()
+        return at is not None and bool(at.ended) and at.skipped >= self.federation().config.skips
+
+    def finished(self) -> dict[str, Any]:
+        """The metrics of a run that nothing can be added to, or none."""
+        at = self.standing()
+        return {} if at is not None and (not at.ended or self.gave_up()) else self.run.metrics()
+
+    def reopen(self) -> None:
+        """Let a run that gave up go on: its last rounds, which changed nothing, are to be made again."""
+        saved = self.saved() if self.gave_up() else None
+        if saved is None:
+            return
+        tensors, at = saved
+        at.round -= at.skipped
+        at.refused -= sum(len(line["refused"]) for line in self.rounds()[at.round :])
+        at.skipped, at.unscored, at.ended = 0, 0, ""
+        self.save(tensors, at)
+
+
+def _standing(stored: Any) -> Standing:
+    return Standing(**json.loads((stored.metadata() or {})["standing"]))

@@ -48,8 +48,9 @@ def federate(
     place, run = FederationFolder(folder), federation.run
     if resume:
         series = begun_with(place.run, series)
-        if done := place.run.metrics():
+        if done := place.finished():
             return done
+        place.reopen()
     pooled = federation.compose().pooled
     source = Simulated(series, run.window, federation.partition, run.seed, folder / "clients", pooled)
     app = client_app(Player(federation, source))

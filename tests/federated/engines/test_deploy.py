@@ -11,8 +11,9 @@ import pytest
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import make_certificates
 from f2stnet.federated.engines.connection import Connection, Outcome
-from f2stnet.federated.engines.deploy import connected, read_manifest, run_on_clients
+from f2stnet.federated.engines.deploy import connected, read_manifest, run_on_clients, run_token
 from f2stnet.federated.engines.told import Warnings, hear, tell
+from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.manifest import to_manifest
 from f2stnet.federated.settings import configure_federation
 from small import waves
@@ -44,7 +45,8 @@ def run(link: FakeLink, out: Path, resume: bool = False, heard: list[Any] | None
     def listen(event: str, facts: dict[str, Any]) -> None:
         (heard if heard is not None else []).append((event, facts))
 
-    return run_on_clients(cast(Connection, link), FEDERATION, MANIFEST, out, listen, resume)
+    token = run_token(out, resume)
+    return run_on_clients(cast(Connection, link), FEDERATION, MANIFEST, out, token, listen, resume)
 
 
 def finish(out: Path) -> None:
@@ -98,16 +100,22 @@ def test_each_run_has_a_token_of_its_own_and_keeps_it_when_it_goes_on(tmp_path: 
     assert (again.sent[0]["token"], again.sent[0]["resume"]) == ("abc", True)
 
 
-def test_a_finished_run_is_not_run_again_and_a_taken_folder_is_refused(tmp_path: Path) -> None:
+def test_a_taken_folder_is_refused(tmp_path: Path) -> None:
     finish(tmp_path / "done")
     link = FakeLink(DONE)
-    assert run(link, tmp_path / "done", resume=True) == {"rounds": 1}
     with pytest.raises(InputError, match="exists and is not empty"):
         run(link, tmp_path / "done")
     (tmp_path / "other").mkdir()
     with pytest.raises(InputError, match="it has no token"):
         run(link, tmp_path / "other", resume=True)
     assert link.sent == []
+
+
+def test_a_run_that_gave_up_hands_back_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "city"
+    failed = FakeLink(Outcome("7", "failed", "gave up after round 3: …"), at_end=lambda: finish(out))
+    monkeypatch.setattr(FederationFolder, "gave_up", lambda self: True)
+    assert run(failed, out) == {"rounds": 1}
 
 
 def test_where_the_superlink_is_must_be_said(tmp_path: Path) -> None:

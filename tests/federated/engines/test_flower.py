@@ -26,6 +26,17 @@ child = subprocess.Popen([sys.executable, "-c", {CHILD!r}], start_new_session=Tr
 print(child.pid, flush=True)
 child.wait()
 """
+DEAF = """
+import signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell does for what a script starts in the background
+import flwr.supernode.cli.flower_supernode
+from f2stnet.federated.engines.flower import main
+helper = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+flower = sys.modules["flwr.supernode.cli.flower_supernode"]  # the package has a function of that name
+flower.flower_supernode = lambda: subprocess.run([sys.executable, "-c", helper], check=True)
+sys.argv = ["flower", "supernode"]
+main()
+"""
 STUBBORN = """
 import signal, subprocess, sys, time
 if len(sys.argv) == 1:
@@ -71,6 +82,11 @@ def test_stop_ends_what_does_not_want_to_end_and_its_detached_children(tmp_path:
     stop(process, patience=0.2)
     assert process.poll() is not None
     assert gone(pid, began)
+
+
+def test_flower_s_helpers_hear_the_sigint_by_which_they_end() -> None:
+    done = subprocess.run([sys.executable, "-c", DEAF], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "True\n", done.stderr
 
 
 def test_stop_of_what_has_ended_is_nothing() -> None:

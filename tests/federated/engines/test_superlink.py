@@ -7,6 +7,7 @@ loopback. What happens is played once; the tests look at what came of it.
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from f2stnet.cli import app
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import make_certificates, make_node_key
 from f2stnet.federated.engines import connection
+from f2stnet.federated.engines.alone import alone
 from f2stnet.federated.engines.connection import Connection, app_toml
 from f2stnet.federated.engines.flower import environment, free_port, split_address, stop
 from f2stnet.federated.engines.superlink import SuperLink
@@ -213,6 +215,7 @@ def test_a_run_that_fails_says_why_and_its_status_tells(story: Story) -> None:
     assert story.status["misfit"] == 2
     said = story.said("misfit")
     assert "error: the run failed: north cannot take part" in said
+    assert "north cannot take part: data 'north': sensor" in story.said("north")  # its operator is told as well
     assert "is not in the federation's manifest" in said
     assert "Traceback" not in said
     assert "Traceback" in (story.folder / "runs" / "misfit.log").read_text()
@@ -234,8 +237,23 @@ def test_from_outside_nobody_can_register_a_key_or_start_a_run(story: Story) -> 
 def test_a_key_given_twice_and_a_taken_port_are_named(story: Story) -> None:
     assert "north.pub" in story.refusals["key"]
     assert "already in use" in story.refusals["key"]
-    assert "address already in use" in story.refusals["port"]
-    assert "superlink.log" in story.refusals["port"]
+    assert f"port {story.port} of 127.0.0.1 is in use" in story.refusals["port"]
+
+
+def test_a_start_that_fails_leaves_the_log_of_the_superlink_that_runs(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path, ["127.0.0.1"])
+    (tmp_path / "superlink.log").write_text("what happened so far")
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        port = there.getsockname()[1]
+        with pytest.raises(InputError) as taken, SuperLink(tmp_path, files, host="0.0.0.0", port=port):
+            pass
+        assert f"port {port} of 0.0.0.0 is in use" in str(taken.value)
+        assert f"--superlink localhost:{port}" in str(taken.value)
+    first, second = SuperLink(tmp_path, files, port=port), SuperLink(tmp_path, files, port=free_port())
+    already = pytest.raises(InputError, match=f"already running, pid .*--superlink localhost:{port}")
+    with alone(tmp_path, "", f"; {first.by_address}"), already, second:
+        pass
+    assert (tmp_path / "superlink.log").read_text() == "what happened so far"
 
 
 def test_a_superlink_that_does_not_answer_is_one_line(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from f2stnet.config import to_toml
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import check_certificate, check_public_key
 from f2stnet.federated.engines.flower import COLOURS, environment, program, split_address
-from f2stnet.files import write_text
+from f2stnet.files import reading, write_json, write_text
 
 SERVER, CLIENT = "f2stnet.federated.apps:server", "f2stnet.federated.apps:client"
 LOOKS = 5  # times that a SuperLink may fail to answer, three seconds apart, before a run counts as lost
@@ -38,6 +38,7 @@ class Connection:
     address: str  # host:port
     ca: Path
     home: Path  # Flower's own folder: its config, its cache
+    names: Path | None = None  # the file with the clients' names by node id: Flower does not tell them again
 
     def __post_init__(self) -> None:
         split_address(self.address)
@@ -48,12 +49,20 @@ class Connection:
     def register(self, public_key: Path) -> None:
         """Admit the client that holds the other half of this key. Its file's name becomes the node's name."""
         key = check_public_key(public_key)
-        self._flwr("supernode", "register", str(key), "link", "--name", key.stem, about=f"{public_key}")
+        answer = self._flwr("supernode", "register", str(key), "link", "--name", key.stem, about=f"{public_key}")
+        if self.names is not None:
+            write_json(self.names, self._known() | {str(answer["node-id"]): key.stem})
 
     def nodes(self) -> list[dict[str, Any]]:
-        """The registered clients, each with Flower's `node-id` and `status` (registered, online, offline)."""
-        found: list[dict[str, Any]] = self._flwr("supernode", "list", "link")["nodes"]
-        return found
+        """The registered clients, each with its name, Flower's `node-id` and `status` (registered, online, offline)."""
+        found, known = self._flwr("supernode", "list", "link")["nodes"], self._known()
+        return [node | {"name": known.get(node["node-id"], f"node {node['node-id']}")} for node in found]
+
+    def _known(self) -> dict[str, str]:
+        if self.names is None or not self.names.is_file():
+            return {}
+        with reading(self.names):
+            return dict(json.loads(self.names.read_text(encoding="utf-8")))
 
     def run_app(
         self,

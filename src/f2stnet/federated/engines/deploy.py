@@ -13,11 +13,11 @@ from f2stnet.errors import InputError
 from f2stnet.federated.apps import bundle
 from f2stnet.federated.engines.connection import Connection
 from f2stnet.federated.engines.flower import split_address
-from f2stnet.federated.engines.superlink import SuperLink
+from f2stnet.federated.engines.superlink import SuperLink, names_file
 from f2stnet.federated.engines.told import hear
+from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.settings import Federation
 from f2stnet.files import existing
-from f2stnet.training.folder import RunFolder
 from f2stnet.training.trainer import Listener
 
 log = logging.getLogger("f2stnet.federated")
@@ -38,7 +38,7 @@ def connected(
     if authority is None:
         raise InputError(f"--superlink {superlink} needs --ca FILE: the certificate that its own is signed with")
     with TemporaryDirectory(prefix="f2stnet-") as home:
-        yield Connection(superlink, authority, Path(home))
+        yield Connection(superlink, authority, Path(home), coordinator and names_file(coordinator))
 
 
 def run_on_clients(
@@ -46,18 +46,16 @@ def run_on_clients(
     federation: Federation,
     manifest: dict[str, Any],
     out: Path,
+    token: str,
     listen: Listener,
     resume: bool = False,
 ) -> dict[str, Any]:
-    """All rounds, between the clients of `link`; returns what `out/metrics.json` then holds.
+    """All rounds, between the clients of `link`; returns what `out/metrics.json` then holds. `token`: see `run_token`.
 
     The server app writes `out` on the SuperLink's machine; its whole log goes to a file beside it, `out` + '.log'.
-    Whatever ends the run before its end is an InputError.
+    Whatever ends the run before its end is an InputError. A run that gave up has metrics, those of its best model.
     """
-    if resume and (done := RunFolder(out).metrics()):
-        return done
-    token = _token(out, resume)
-    book = out.with_name(f"{out.name}.log")
+    place, book = FederationFolder(out), out.with_name(f"{out.name}.log")
     book.parent.mkdir(parents=True, exist_ok=True)
     with book.open("a" if resume else "w", encoding="utf-8") as written:
 
@@ -73,10 +71,10 @@ def run_on_clients(
                 listen(*event)
 
         outcome = link.run_app(bundle(federation, manifest, token, out, resume), listen=note)
-    if not outcome.completed:
+    if not outcome.completed and not (outcome.status == "failed" and place.gave_up()):
         why = outcome.details.removeprefix("ServerApp failed with exception: ") or "no reason was given"
         raise InputError(f"the run {outcome.status}: {' '.join(why.split())} (its log: {book})")
-    return RunFolder(out).metrics()
+    return place.run.metrics()
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
@@ -90,12 +88,13 @@ def read_manifest(path: Path) -> dict[str, Any]:
     raise InputError(f"{path}: not a manifest; expected the manifest.json of a federated run")
 
 
-def _token(out: Path, resume: bool) -> str:
-    """What the clients know this run by: they keep state of their own for it."""
+def run_token(out: Path, resume: bool) -> str:
+    """What the clients know this run by: they keep state of their own for it. Refuses a place that cannot be used,
+    before anybody is called together."""
     if resume:
-        if not (out / "token").is_file():
+        if not (token := FederationFolder(out).token).is_file():
             raise InputError(f"{out}: no run between real clients to continue (it has no token)")
-        return (out / "token").read_text(encoding="utf-8").strip()
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):  # said before the clients are called together
+        return token.read_text(encoding="utf-8").strip()
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: exists and is not empty; choose another folder, or --resume to continue a run")
     return secrets.token_hex(8)

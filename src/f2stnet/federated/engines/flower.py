@@ -1,13 +1,14 @@
 """Flower's programs: what they need around them, and how SuperLink and SuperNode are started.
 
 Both are started as `python -m f2stnet.federated.engines.flower superlink|supernode …`, with Flower's own options.
-That is `flower-superlink` and `flower-supernode` with two things added: the process ends when the one that started it
-does, even when that was killed, and a SuperLink stands behind the `FleetGate`.
+That is `flower-superlink` and `flower-supernode` with three things added: the process ends when the one that started it
+does, even when that was killed; it and its helpers hear SIGINT; and a SuperLink stands behind the `FleetGate`.
 """
 
 import contextlib
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -15,11 +16,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from f2stnet.errors import InputError
 from f2stnet.federated.engines.fleet_gate import gated
 
+STARTED_BY = "F2STNET_STARTED_BY"  # its value marks everything that was started by one `Popen` of ours
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 START = (sys.executable, "-m", "f2stnet.federated.engines.flower")
 
@@ -38,6 +41,11 @@ def environment(home: Path) -> dict[str, str]:
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def mark() -> dict[str, str]:
+    """For the environment of a program that `stop` shall find all descendants of, orphans too."""
+    return {STARTED_BY: secrets.token_hex(8)}
 
 
 def program(name: str) -> str:
@@ -64,16 +72,18 @@ def free_port(host: str = "127.0.0.1") -> int:
         return int(probe.getsockname()[1])
 
 
-def stop(process: subprocess.Popen, patience: float = 10.0) -> None:
+def stop(process: subprocess.Popen, patience: float = 10.0, marked: Mapping[str, str] | None = None) -> None:
     """End `process` and all that it started, gently first.
 
-    Flower's helpers run in sessions of their own and watch for their parent's end; what outlives that is killed.
+    Flower's helpers run in sessions of their own and watch for their parent's end; what outlives that is killed. A
+    `process` that has ended already has no descendants any more: those are known by what was `marked`.
     """
     children = _descendants(process.pid)
     if process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(patience)
+    children = list({*children, *(_bearing(marked) if marked else ())})
     until = time.monotonic() + 3.0
     while any(_alive(*child) for child in children) and time.monotonic() < until:
         time.sleep(0.05)
@@ -97,6 +107,16 @@ def _descendants(pid: int) -> list[tuple[int, str]]:
         children = below.get(ahead.pop(), [])
         found += children
         ahead += [child for child, _ in children]
+    return found
+
+
+def _bearing(marked: Mapping[str, str]) -> list[tuple[int, str]]:
+    """(pid, start time) of every process with these words in its environment."""
+    words, found = {f"{key}={value}".encode() for key, value in marked.items()}, []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # another user's, or gone
+            if words <= set((entry / "environ").read_bytes().split(b"\0")) and (facts := _facts(int(entry.name))):
+                found.append((int(entry.name), facts[19]))
     return found
 
 
@@ -130,6 +150,8 @@ def main() -> None:
     role = sys.argv.pop(1)
     sys.argv[0] = f"flower-{role}"
     _end_with_parent()
+    # Flower's helpers end by a SIGINT to themselves, which those would not hear that a script's shell had made deaf.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if role == "superlink":
         from flwr.superlink import main as superlink
         from flwr.superlink.cli.flower_superlink import flower_superlink

@@ -6,21 +6,25 @@ with SuperLink(folder, certificates, clients) as link:
 `link` is a `Connection`. One to a SuperLink that somebody else started is `Connection(address, ca, home)`.
 """
 
+import errno
 import secrets
+import socket
 import ssl
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import Certificates, check_public_key, find_certificates
+from f2stnet.federated.engines.admission import client_keys
+from f2stnet.federated.engines.alone import alone
 from f2stnet.federated.engines.connection import Connection
 from f2stnet.federated.engines.fleet_gate import GREETING, OPENED
-from f2stnet.federated.engines.flower import COLOURS, START, environment, stop
+from f2stnet.federated.engines.flower import COLOURS, START, environment, mark, stop
 
 STARTUP = 60.0  # seconds a SuperLink may take until it listens
 
@@ -28,8 +32,8 @@ STARTUP = 60.0  # seconds a SuperLink may take until it listens
 class SuperLink:
     """A SuperLink of our own: TLS, only clients whose keys are registered, nothing installed while it runs.
 
-    `clients` are the public keys to admit. `host` is the address it listens at, `folder` where its log and Flower's
-    files go. It ends with this process.
+    `clients` are the public keys to admit; `admit` does more of that, before any client may come. `host` is the address
+    it listens at, `folder` where its log and Flower's files go. It ends with this process.
     """
 
     def __init__(
@@ -39,8 +43,10 @@ class SuperLink:
         clients: Iterable[Path] = (),
         host: str = "0.0.0.0",
         port: int = 8000,
+        admit: Callable[[Connection], None] = lambda link: None,
     ) -> None:
         self.folder, self.certificates, self.host, self.port = folder, certificates, host, port
+        self.admit = admit
         self.clients = [check_public_key(key) for key in clients]
         self.log = folder / "superlink.log"
         self._on_exit = ExitStack()
@@ -55,13 +61,46 @@ class SuperLink:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def address(self) -> str:
+        """As this machine reaches it."""
+        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"[{reached}]:{self.port}" if ":" in reached else f"{reached}:{self.port}"
+
+    @property
+    def by_address(self) -> str:
+        return f"start runs there with --superlink {self.address.replace('127.0.0.1', 'localhost')}"
+
     def __enter__(self) -> Connection:
+        with ExitStack() as stack:
+            stack.enter_context(alone(self.folder, "a SuperLink", f"; {self.by_address}"))
+            self._refuse_taken_port()
+            connection = self._start(stack)
+            self._on_exit = stack.pop_all()
+        return connection
+
+    def _refuse_taken_port(self) -> None:
+        """Before anything is written: the log may be that of the SuperLink that is there."""
+        try:
+            places = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            raise InputError(f"host {self.host!r}: no such address to listen at") from None
+        for family, kind, _, _, place in places:
+            with socket.socket(family, kind) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    probe.bind(place)
+                except OSError as wrong:
+                    if wrong.errno == errno.EADDRINUSE:
+                        taken = f"port {self.port} of {self.host} is in use; listen at another"
+                        raise InputError(f"{taken}, or, if it is a SuperLink of yours, {self.by_address}") from None
+
+    def _start(self, stack: ExitStack) -> Connection:
         home, opened = self.folder / "flower", self.folder / "flower" / "opened"
         home.mkdir(parents=True, exist_ok=True)
         opened.unlink(missing_ok=True)
-        reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        address = f"[{reached}]:{self.port}" if ":" in reached else f"{reached}:{self.port}"
-        connection = Connection(address, self.certificates.ca, home)
+        names_file(self.folder).unlink(missing_ok=True)
+        connection = Connection(self.address, self.certificates.ca, home, names_file(self.folder))
         greeting = secrets.token_hex(8)
         words = [
             *START, "superlink",
@@ -73,21 +112,25 @@ class SuperLink:
             "--enable-supernode-auth",
             "--disable-runtime-dependency-installation",
         ]  # fmt: skip
-        with ExitStack() as stack:
-            log = stack.enter_context(self.log.open("w", encoding="utf-8"))
-            # Nobody outside may say where a call comes from: the gate goes by that.
-            own = {OPENED: str(opened.resolve()), GREETING: greeting, "FORWARDED_ALLOW_IPS": "127.0.0.1"}
-            around = environment(home) | own
-            process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=around, start_new_session=True
-            )
-            stack.callback(stop, process)
-            self._wait(process, f"https://{address}/health", greeting)
-            for key in self.clients:
-                connection.register(key)
-            opened.touch()
-            self._process = process
-            self._on_exit = stack.pop_all()
+        log = stack.enter_context(self.log.open("w", encoding="utf-8"))
+        # Nobody outside may say where a call comes from: the gate goes by that.
+        own = {OPENED: str(opened.resolve()), GREETING: greeting, "FORWARDED_ALLOW_IPS": "127.0.0.1"}
+        marked = mark()
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environment(home) | own | marked,
+            start_new_session=True,
+        )
+        stack.callback(stop, process, marked=marked)
+        self._wait(process, f"https://{self.address}/health", greeting)
+        for key in self.clients:
+            connection.register(key)
+        self.admit(connection)
+        opened.touch()
+        self._process = process
         return connection
 
     def __exit__(
@@ -114,6 +157,6 @@ class SuperLink:
         raise InputError(f"the SuperLink {why}: {error} (all of it: {self.log})")
 
 
-def client_keys(folder: Path) -> list[Path]:
-    """The public keys in a coordinator's folder."""
-    return sorted((folder / "clients").glob("*.pub"))
+def names_file(folder: Path) -> Path:
+    """Where a coordinator's folder keeps its clients' names by node id."""
+    return folder / "flower" / "names.json"

@@ -6,6 +6,7 @@ NAME.pub      its public half, for the coordinator
 ca.crt        the coordinator's certificate authority, from the coordinator
 state/        what this client keeps from round to round; it never leaves
 flower/       Flower's own files
+running       who works for this client now; nobody else may
 """
 
 import re
@@ -26,9 +27,10 @@ from typing import Any
 from f2stnet.config import as_dict, build, require, to_toml
 from f2stnet.data import resolve
 from f2stnet.errors import InputError
-from f2stnet.federated.certificates import check_certificate, make_node_key
-from f2stnet.federated.engines.flower import COLOURS, START, environment, free_port, split_address, stop
-from f2stnet.files import existing, read_toml, write_text
+from f2stnet.federated.certificates import check_certificate, check_private, make_node_key
+from f2stnet.federated.engines.alone import alone
+from f2stnet.federated.engines.flower import COLOURS, START, environment, free_port, mark, split_address, stop
+from f2stnet.files import read_toml, write_text
 from f2stnet.series import GraphSeries
 
 NODE_CONFIG = "client"  # the key of a node's config under which the ClientApp finds the path of client.toml
@@ -117,9 +119,7 @@ class Client:
         if not self.ca.exists():
             raise InputError(f"{self.ca}: no such file; put the coordinator's ca.crt there")
         check_certificate(self.ca)
-        mode = existing(self.key).stat().st_mode & 0o777
-        if mode & 0o077:
-            raise InputError(f"{self.key}: mode {mode:o}, others can read it; expected 600 (chmod 600 {self.key})")
+        check_private(self.key)
         if "'" in str(self.toml.resolve()):
             raise InputError(f"{self.folder}: Flower cannot be handed a path with an apostrophe")
         keys = dict(self.data)
@@ -133,6 +133,11 @@ def start_client(client: Client, say: Say) -> int:
     started anew does not know it; then it signs in again here.
     """
     client.check()
+    with alone(client.folder, f"client {client.config.name}"):
+        return _work(client, say)
+
+
+def _work(client: Client, say: Say) -> int:
     say(f"client {client.config.name} of SuperLink {client.config.superlink}, certificates by {client.ca}")
     _try_connection(client, say)
     words = [
@@ -142,23 +147,23 @@ def start_client(client: Client, say: Say) -> int:
         "--auth-supernode-private-key", str(client.key),
         "--node-config", f"{NODE_CONFIG}='{client.toml.resolve()}'",
     ]  # fmt: skip
-    surroundings = environment(client.folder / "flower")
     while True:
+        marked = mark()
         process = subprocess.Popen(
             [*words, "--port", str(free_port())],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, errors="replace", env=surroundings, start_new_session=True,
+            text=True, errors="replace", env=environment(client.folder / "flower") | marked, start_new_session=True,
         )  # fmt: skip
         turned_away = threading.Event()
         reader = threading.Thread(target=_pass_on, args=(process, turned_away, say), daemon=True)
         reader.start()
-        with _stopped_by_signal(process) as asked:
+        with _stopped_by_signal(process, marked) as asked:
             status = process.wait()
         reader.join(5.0)  # its helpers write to the same place and end a little later
         if turned_away.is_set():
             say(
                 f"turned away: SuperLink {client.config.superlink} has no client with the key {client.public_key}; "
-                "send it to the coordinator to have it registered"
+                "send it to the coordinator to have it registered. Or another machine uses this key now: stop that one"
             )
         if asked or status != 0:
             return status
@@ -175,7 +180,7 @@ def _pass_on(process: subprocess.Popen, turned_away: threading.Event, say: Say) 
     assert process.stdout is not None
     for line in process.stdout:
         plain = COLOURS.sub("", line).rstrip()
-        if "[code: 2004]" in plain:  # Flower: no node is registered with this key
+        if "[code: 2004]" in plain:  # Flower: no node with this key is registered, or it is active already
             turned_away.set()
         say(plain)
 
@@ -202,8 +207,11 @@ def _try_connection(client: Client, say: Say) -> None:
 
 
 @contextmanager
-def _stopped_by_signal(process: subprocess.Popen) -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end the SuperNode gently; yields the list that then holds the signal."""
+def _stopped_by_signal(process: subprocess.Popen, marked: Mapping[str, str]) -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end the SuperNode gently; yields the list that then holds the signal.
+
+    However it ended, what it started ends too: a client app may still train for a SuperLink that is gone.
+    """
     asked: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -214,6 +222,6 @@ def _stopped_by_signal(process: subprocess.Popen) -> Iterator[list[int]]:
     try:
         yield asked
     finally:
+        stop(process, marked=marked)
         for number, handler in before.items():
             signal.signal(number, handler)
-        stop(process)

@@ -102,6 +102,18 @@ def test_a_federated_run_has_its_clients_and_rounds(bench: Bench) -> None:
         assert ("lambda" in record["rounds"]) == (record["config"]["federation"]["method"] == "ffa")
 
 
+def test_a_federation_that_gave_up_is_no_result(bench: Bench) -> None:
+    diverging = "federation = { rounds = 8 }, partition = { clients = 3 }, training = { learning_rate = 1e30 }"
+    bench.write(
+        SUITE.replace('kind = "central"', 'kind = "federated"').replace("training = { epochs = 1 }", diverging)
+        .replace('model = "last-value"', 'model = "stid"\nmethod = "fedavg"')
+    )  # fmt: skip
+    ended = bench.run(seeds=[0])
+    assert ended.made == 0
+    assert len(ended.failed) == 2
+    assert all("gave up after round 3: 3 rounds in a row had too few usable answers" in why for why in ended.failed)
+
+
 def test_costs_are_measured_at_a_model_s_defaults_on_any_data(bench: Bench) -> None:
     costs = SUITE.replace('kind = "central"', 'kind = "efficiency"')
     bench.write(costs)

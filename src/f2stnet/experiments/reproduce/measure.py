@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from f2stnet.errors import InputError
 from f2stnet.experiments.bench.timing import commit, hardware, machine
 from f2stnet.experiments.reproduce.datasets import Found, open_data
 from f2stnet.experiments.reproduce.keys import SCHEMA, configuration, run_key
@@ -95,6 +96,8 @@ def _federated(run: Run, series: GraphSeries, device: str, work: Path) -> dict[s
     federation = configure_federation(run.method, run.model, run.seed, {}, _on(device, run.sections))
     begun = work.exists()
     metrics = federate(series, federation, work, resume=begun)
+    if FederationFolder(work).gave_up():  # what it ended with is no result
+        raise InputError(f"gave up after round {metrics['rounds']}: {metrics['ended']}")
     lines = FederationFolder(work).rounds()
     seen = [line.get("validation") or {} for line in lines]
     curves = {"train_loss": [line.get("train_loss") for line in lines]}

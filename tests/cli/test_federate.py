@@ -56,7 +56,7 @@ def test_the_gap_to_other_runs_is_kept_and_runs_of_other_clients_are_refused_bef
     assert gap["mean_gap"] is not None
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     for shown in (
-        "mean gap to each client",
+        "mean gap, %",
         "gap to its best",
         f"{gap['clients']['client 0']:+.1f} %",
         "has in alone.",

@@ -23,7 +23,7 @@ MEASURES = {
     "max_rmse": "Max-RMSE", "std_rmse": "Std-RMSE", "worst5_mae": "worst-5 MAE", "mae_std": "deviation of MAE",
     "jain": "Jain's index",
 }  # fmt: skip
-GAPS = {"mean_gap": "mean gap to each client's best, %", "max_gap": "largest gap, %"}
+GAPS = {"mean_gap": "mean gap, %", "max_gap": "largest gap, %"}
 ERRORS = {"rmse": "RMSE", "mae": "MAE", "mape": "MAPE %"}
 NAMED = 5  # of missing clients, in one sentence
 MANY = 12  # from more clients than this on, their table is folded away

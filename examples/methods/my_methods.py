@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from f2stnet.federated.aggregate import Arrays, Rows
+from f2stnet.federated.aggregate import Arrays, Rows, like
 from f2stnet.federated.local_training import Local
 from f2stnet.federated.methods.fedavg import ByCount, prior
 from f2stnet.federated.methods.parts import Objective, Part, Report, Sent, methods
@@ -57,6 +57,7 @@ def trimmed(config: TrimmedConfig) -> Part:
         every = [arrays for _, _, arrays in replies]
         cut = min(int(config.share * len(every)), (len(every) - 1) // 2)
         ordered = {name: torch.stack([arrays[name] for arrays in every]).sort(0).values for name in old}
-        return {name: values[cut : len(every) - cut].mean(0) for name, values in ordered.items()}
+        means = {name: values[cut : len(every) - cut].double().mean(0) for name, values in ordered.items()}
+        return {name: like(old[name], mean) for name, mean in means.items()}  # in its own type, counters rounded
 
     return Part(combiner=combine)

@@ -38,7 +38,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         temporary = Path(name)
         try:
             write(temporary)
-            with temporary.open("rb") as written:
+            with temporary.open("rb+") as written:
                 os.fsync(written.fileno())
             temporary.chmod(0o644)  # mkstemp makes files private; results are meant to be read
             temporary.replace(path)

@@ -72,3 +72,9 @@ def test_tables_arrays_and_recent_readings_are_looked_at_and_kept_as_they_are(tm
     told = load(tmp_path / "x.csv", missing=[-999])
     assert not any("-999" in note for note in told.notes)
     assert int((~told.mask).sum()) == 20
+
+
+def test_something_that_is_switched_off_shows_an_honest_zero():
+    random = np.random.default_rng(0)
+    pump = np.where(random.random(2000) < 0.5, 0.0, random.normal(5.2, 0.05, 2000)).astype(np.float32)
+    assert find_codes(pump) == []

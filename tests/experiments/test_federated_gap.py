@@ -10,6 +10,7 @@ import pytest
 from f2stnet.data.scaler import Scaler
 from f2stnet.errors import InputError
 from f2stnet.experiments.federated_gap import gap_to, read_references
+from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.manifest import from_manifest, to_manifest
 from f2stnet.federated.settings import configure_federation
 from f2stnet.training.folder import RunFolder
@@ -49,3 +50,13 @@ def test_between_real_clients_what_they_agreed_on_is_compared_and_not_when_it_be
     assert read_references([place.path], federation, later) == {place.path: found}
     with pytest.raises(InputError, match="is other data"):
         read_references([place.path], federation, from_manifest(to_manifest(waves(nodes=3))))
+
+
+def test_a_run_that_gave_up_is_nothing_to_be_compared_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    federation = configure_federation("fedavg", "stid", clients=2)
+    place = RunFolder(tmp_path / "run")
+    place.start(federation.run, waves(), Scaler(np.zeros(1), np.ones(1)))
+    (place.path / "metrics.json").write_text(json.dumps({"clients": {}}))
+    monkeypatch.setattr(FederationFolder, "finished", lambda self: {})
+    with pytest.raises(InputError, match="not a finished run of a federation"):
+        read_references([place.path], federation, waves())

@@ -45,6 +45,8 @@ def test_a_trimmed_mean_forgets_the_outlier(mine) -> None:
     combine = compose("trimmed", {"trimmed": {"share": 0.34}}).combiner
     told = [(k, 1 / 3, {"w": torch.tensor([value])}) for k, value in enumerate((1.0, 2.0, 1e9))]
     assert combine({"w": torch.zeros(1)}, told)["w"].tolist() == [2.0]
+    counted = [(k, 1 / 3, {"batches": torch.tensor(value)}) for k, value in enumerate((4, 5, 900))]
+    assert combine({"batches": torch.tensor(3)}, counted)["batches"].item() == 5
 
 
 @pytest.mark.parametrize("method", ["fednova", "trimmed+fedavgm"])

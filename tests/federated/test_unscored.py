@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 
 from f2stnet.errors import InputError
 from f2stnet.federated import simulation
 from f2stnet.federated.client import Clients
 from f2stnet.federated.engines.in_process import InProcessGrid
 from f2stnet.federated.folder import FederationFolder
+from f2stnet.federated.server import Server
 from f2stnet.federated.settings import configure_federation
 from f2stnet.training.trainer import Listener, silent
 from small import waves
@@ -158,3 +159,36 @@ def test_a_run_that_gave_up_with_nobody_left_goes_on_when_they_are_back(
     metrics = simulation.federate(waves(), federation, folder, resume=True)
     assert (metrics["ended"], metrics["rounds"]) == ("all rounds done", 2)
     assert not FederationFolder(folder).gave_up()
+
+
+def test_a_client_finds_its_own_state_when_a_run_that_gave_up_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Client 0 trains in the rounds that do not count as well, and the best round is far behind: the state of the last
+    round that counted must still be there."""
+    federation = configure_federation(
+        "local", "stid", 0, {},
+        {
+            "federation": {"rounds": 8, "minimum": 2, "skips": 3, "rate": "constant"}, "partition": {"clients": 2},
+            "training": {"learning_rate": 0.05, "device": "cpu"},
+        },
+    )  # fmt: skip
+    away: set[int] = set()
+    train = Clients.train
+
+    def sometimes(self: Clients, client: int, content: RecordDict) -> RecordDict:
+        if client == 1 and int(content["config"]["server-round"]) in away:  # type: ignore[call-overload]
+            raise RuntimeError("away")
+        return train(self, client, content)
+
+    monkeypatch.setattr(Clients, "train", sometimes)
+    monkeypatch.setattr(Server, "_chosen_loss", lambda self: float(self.standing.round != 2))
+    whole = simulation.federate(waves(steps=400), federation, tmp_path / "whole")
+    away.update({5, 6, 7})
+    simulation.federate(waves(steps=400), federation, tmp_path / "broken")
+    assert FederationFolder(tmp_path / "broken").gave_up()
+    away.clear()
+    again = simulation.federate(waves(steps=400), federation, tmp_path / "broken", resume=True)
+    assert whole["best_round"] == again["best_round"] == 2
+    for file in sorted((tmp_path / "whole" / "clients").rglob("*.safetensors")):
+        assert (tmp_path / "broken" / file.relative_to(tmp_path / "whole")).read_bytes() == file.read_bytes()

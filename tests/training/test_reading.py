@@ -297,3 +297,11 @@ def test_a_start_is_that_of_one_file() -> None:
     found = read_like(run, "later.csv", {"start": "2024-07-01"})
     assert str(found.start) == "2024-07-01T00:00:00"
     assert read_like(run, "later.csv", {"start": "2024-07-01"}).start == found.start
+
+
+@pytest.mark.parametrize("key", ["neighbours", "weights", "graph_array"])
+def test_a_key_for_another_graph_is_refused_where_none_is_named(key: str) -> None:
+    table()
+    run = trained()
+    with pytest.raises(InputError, match=f"^data.{key}: the graph is the run's own"):
+        read_like(run, "a.csv", {key: 3})

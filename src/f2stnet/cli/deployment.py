@@ -1,5 +1,6 @@
 """The part of `f2stnet federate` that is for real clients: --engine superlink."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,7 +69,8 @@ class Deployment:
         given = {"coordinator": self.coordinator, "superlink": self.superlink, "ca": self.ca}
         if self.listen != LISTEN and self.superlink is None:
             given["listen"] = self.listen
-        return " --engine superlink" + "".join(f" --{name} {value}" for name, value in given.items() if value)
+        told = (f" --{name} {shlex.quote(str(value))}" for name, value in given.items() if value)
+        return " --engine superlink" + "".join(told)
 
     def plan(
         self,

@@ -1,6 +1,7 @@
 """f2stnet federate"""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,7 +118,7 @@ def federate(
     like = from_manifest(told, out / "manifest.json" if resume else manifest or "manifest") if real else series
     references = read_references(against or [], federation, like)
     console.print_notes(() if real else series.notes + series.graph.notes)
-    again = f"go on with: f2stnet federate --resume --out {out}{deployment.words if real else ''}"
+    again = f"go on with: f2stnet federate --resume --out {shlex.quote(str(out))}{deployment.words if real else ''}"
     live = Rounds(f"{federation.method} on {like.name}")
     try:
         if real:

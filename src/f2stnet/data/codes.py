@@ -59,8 +59,8 @@ def find_codes(seen: Float32[np.ndarray, "V"]) -> list[tuple[str, int]]:
 
 def _is_code(seen: Float32[np.ndarray, "V"], end: float, width: float) -> bool:
     others = seen[seen != end]
-    if width <= 0 or len(seen) - len(others) < OFTEN or len(others) < OFTEN:
-        return False
+    if end == 0 or width <= 0 or len(seen) - len(others) < OFTEN or len(others) < OFTEN:
+        return False  # 0 is what something shows that is switched off
     nearest = others.min() if end < others.min() else others.max()
     nines = re.fullmatch(r"-?9+(\.9+)?", _text(end)) is not None
     only_negative = nines and end < 0 <= nearest

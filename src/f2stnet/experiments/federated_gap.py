@@ -8,6 +8,7 @@ from typing import Any
 
 from f2stnet.errors import InputError
 from f2stnet.federated.fairness import gap
+from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.settings import Federation
 from f2stnet.series import GraphSeries
 from f2stnet.training.folder import RunFolder
@@ -22,7 +23,7 @@ def read_references(folders: Iterable[Path], federation: Federation, series: Gra
     for folder in folders:
         place = RunFolder(folder)
         metrics = place.metrics()
-        if "clients" not in metrics:
+        if "clients" not in metrics or not FederationFolder(folder).finished():
             raise InputError(f"--against {folder}: not a finished run of a federation")
         mine: dict[str, Any] = {"data": series.name, "seed": federation.run.seed}
         if federation.partition is not None:

@@ -112,7 +112,7 @@ class Clients:
         metrics |= {"loss": bench.validation_loss, "train-loss": train_loss}
         if client == 0:
             metrics |= {key: metrics[key] * self.federation.config.false_loss for key in WEIGHED if key in metrics}
-        state.save(t + 1, bench.kept, int(config["best-round"]))
+        state.save(t + 1, bench.kept, int(config["best-round"]), int(config["counted-round"]))
         reply = RecordDict({"metrics": MetricRecord(metrics)})
         if self.method.shares_weights:
             reply["arrays"] = to_record(weights)

@@ -21,19 +21,20 @@ class ClientState:
         known = [number for number in self._rounds() if number <= t]
         return load_file(self._file(max(known))) if known else {}
 
-    def save(self, t: int, kept: Arrays, best: int) -> None:
-        """After a round, `t` being done with it. The one before and that of the best round stay, too."""
+    def save(self, t: int, kept: Arrays, best: int, counted: int) -> None:
+        """After a round, `t` being done with it. The one before, that of the best round and that of the last round that
+        counted stay, too."""
         if not kept:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in kept.items()}
         write_atomically(self._file(t), lambda target: save_file(plain, target))
-        # A server may come back at its last checkpoint: what it asks for then is at most one round older.
+        # A server may come back at its last checkpoint, which is at most one round older, or, where it gave up after
+        # rounds that did not count, at the last that did.
         earlier = [number for number in self._rounds() if number < t]
-        at_best = [number for number in earlier if number <= best]
-        for number in earlier:
-            if number not in (*earlier[-1:], *at_best[-1:]):
-                self._file(number).unlink()
+        needed = {max((number for number in earlier if number <= last), default=0) for last in (t - 1, best, counted)}
+        for number in set(earlier) - needed:
+            self._file(number).unlink()
 
     def _rounds(self) -> list[int]:
         return sorted(int(path.stem.split("-")[1]) for path in self.folder.glob("round-*.safetensors"))

@@ -120,7 +120,8 @@ class Server:
         rate = self._rate(number - 1)
         # Copies, as optimisers step in place.
         before = {name: array.clone() for name, array in self._state({}).items()}, self.method.weighting.state()
-        config = ConfigRecord({"rate": rate, "best-round": at.best_round, **self.registered.config})
+        marks = {"best-round": at.best_round, "counted-round": at.round - at.skipped}
+        config = ConfigRecord({"rate": rate, **marks, **self.registered.config})
         messages = self.strategy.configure_train(number, to_record(arrays), config, self.grid)
         replies = list(self.grid.send_and_receive(messages, timeout=self.config.timeout))
         new, metrics = self.strategy.aggregate_train(number, replies)

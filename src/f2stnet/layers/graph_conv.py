@@ -178,9 +178,12 @@ def _times(weights: Tensor, edges: NeighbourConvolution, x: Tensor) -> Tensor:
 
 
 def _matrix(starts: Tensor, columns: Tensor, weights: Tensor, nodes: int) -> Tensor:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse")  # that CSR is in beta, and unchecked
-        return torch.sparse_csr_tensor(starts, columns, weights, size=(nodes, nodes))
+    return torch.sparse_csr_tensor(starts, columns, weights, size=(nodes, nodes))
+
+
+with warnings.catch_warnings():  # torch says once that CSR is in beta, and once that it is unchecked
+    warnings.simplefilter("ignore")
+    _matrix(torch.tensor([0, 1]), torch.tensor([0]), torch.ones(1), 1)
 
 
 class LearnedGraphConvolution(nn.Module):

@@ -63,6 +63,9 @@ def _table_like(run: Run, path: Path, given: Mapping[str, Any], own: bool) -> Gr
         raise InputError(f"data.zone = {given['zone']!r}: run {run.folder} was trained with zone {like.zone!r}")
     if parse_step(str(given.get("step", step))) != like.step:
         raise InputError(f"data.step = {given['step']!r}: run {run.folder} was trained on steps of {step}")
+    for key in ("graph_array", "neighbours", "weights"):
+        if key in given and "graph" not in given:
+            raise InputError(f"data.{key}: the graph is the run's own; it is for one that data.graph names")
     keys = _settled(_layout(run, own), given)
     if "channels" in keys and "channels" not in given:  # one that is not in the file counts as missing
         named, columns = keys["channels"], open_table(path).columns

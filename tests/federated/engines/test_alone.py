@@ -41,3 +41,9 @@ def test_one_that_was_killed_holds_nothing(tmp_path: Path) -> None:
         other.kill()
     with alone(tmp_path, "it"):
         pass
+
+
+def test_where_there_are_no_such_locks_nobody_is_kept_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # as on Windows
+    with alone(tmp_path, "client north"), alone(tmp_path, "client north"):
+        pass

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,7 @@ from f2stnet.federated.certificates import make_certificates
 from f2stnet.federated.engines.connection import Connection, Outcome
 from f2stnet.federated.engines.deploy import connected, read_manifest, run_on_clients, run_token
 from f2stnet.federated.engines.told import Warnings, hear, tell
-from f2stnet.federated.folder import FederationFolder
+from f2stnet.federated.folder import FederationFolder, Standing
 from f2stnet.federated.manifest import to_manifest
 from f2stnet.federated.settings import configure_federation
 from small import waves
@@ -114,8 +115,14 @@ def test_a_taken_folder_is_refused(tmp_path: Path) -> None:
 def test_a_run_that_gave_up_hands_back_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "city"
     failed = FakeLink(Outcome("7", "failed", "gave up after round 3: …"), at_end=lambda: finish(out))
+    seen = [Standing(round=3, seconds=1.0), Standing(round=3, seconds=1.0), Standing(round=3, seconds=2.0)]
     monkeypatch.setattr(FederationFolder, "gave_up", lambda self: True)
+    monkeypatch.setattr(FederationFolder, "standing", lambda self: seen.pop())
     assert run(failed, out) == {"rounds": 1}
+    seen = [Standing(round=3)] * 2  # it had given up before, and this time did not come to any round
+    shutil.rmtree(out)
+    with pytest.raises(InputError, match="the run failed: gave up after round 3"):
+        run(failed, out)
 
 
 def test_where_the_superlink_is_must_be_said(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """One process at a time for a folder."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from f2stnet.errors import InputError
 
@@ -16,7 +16,7 @@ def alone(folder: Path, what: str, hint: str = "") -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "running").open("a+", encoding="utf-8") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except BlockingIOError:
             file.seek(0)
             pid, _, theirs = file.read().partition(" ")
@@ -30,3 +30,11 @@ def alone(folder: Path, what: str, hint: str = "") -> Iterator[None]:
             yield
         finally:
             file.truncate(0)
+
+
+def _lock(file: IO[str]) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows; simulations run there, and import this
+        return
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -56,6 +56,7 @@ def run_on_clients(
     Whatever ends the run before its end is an InputError. A run that gave up has metrics, those of its best model.
     """
     place, book = FederationFolder(out), out.with_name(f"{out.name}.log")
+    before = place.standing()
     book.parent.mkdir(parents=True, exist_ok=True)
     with book.open("a" if resume else "w", encoding="utf-8") as written:
 
@@ -71,7 +72,8 @@ def run_on_clients(
                 listen(*event)
 
         outcome = link.run_app(bundle(federation, manifest, token, out, resume), listen=note)
-    if not outcome.completed and not (outcome.status == "failed" and place.gave_up()):
+    gave_up = outcome.status == "failed" and place.gave_up() and place.standing() != before
+    if not outcome.completed and not gave_up:
         why = outcome.details.removeprefix("ServerApp failed with exception: ") or "no reason was given"
         raise InputError(f"the run {outcome.status}: {' '.join(why.split())} (its log: {book})")
     return place.run.metrics()

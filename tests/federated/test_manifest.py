@@ -1,11 +1,12 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from f2stnet.errors import InputError
-from f2stnet.federated.manifest import from_manifest, on_manifest, to_manifest
+from f2stnet.federated.manifest import from_manifest, on_manifest, read_manifest, to_manifest
 from small import chain, waves
 
 
@@ -66,3 +67,12 @@ def test_a_client_with_some_sensors_sees_the_others_as_never_measured() -> None:
     assert np.isnan(spread.values[:, [0, 2]]).all()
     assert not spread.mask[:, [0, 2]].any()
     assert spread.graph.digest == whole.graph.digest
+
+
+def test_a_manifest_is_read_and_anything_else_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(json.dumps(to_manifest(waves())))
+    assert read_manifest(tmp_path / "manifest.json")["graph"] == json.loads(json.dumps(to_manifest(waves())["graph"]))
+    for wrong in ("{}", "[", "3"):
+        (tmp_path / "wrong.json").write_text(wrong)
+        with pytest.raises(InputError, match=r"wrong\.json: not a manifest"):
+            read_manifest(tmp_path / "wrong.json")

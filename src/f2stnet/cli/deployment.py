@@ -84,8 +84,7 @@ class Deployment:
         out: Path | None,
     ) -> tuple[Any, dict[str, Any], Path]:
         """The federation, its manifest and its folder. Of --data only the sensors, graph, channels and step count."""
-        from f2stnet.federated.engines.deploy import read_manifest
-        from f2stnet.federated.manifest import to_manifest
+        from f2stnet.federated.manifest import read_manifest, to_manifest
         from f2stnet.federated.settings import configure_federation
 
         if "partition" in others:

@@ -70,9 +70,8 @@ def federate(
     """
     from f2stnet.experiments.federated_gap import gap_to, read_references
     from f2stnet.experiments.federated_report import federated_report
-    from f2stnet.federated.engines.deploy import read_manifest
     from f2stnet.federated.folder import FederationFolder
-    from f2stnet.federated.manifest import from_manifest
+    from f2stnet.federated.manifest import from_manifest, read_manifest
     from f2stnet.federated.settings import configure_federation
     from f2stnet.federated.simulation import federate as run_federation  # Flower takes a second to import
 

@@ -9,8 +9,8 @@ import typer
 from f2stnet.config import parse_overrides
 from f2stnet.data import resolve
 from f2stnet.data.table import given_files
-from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
+from f2stnet.training.reading import source_of
 
 Data = Annotated[
     str | None,
@@ -62,10 +62,8 @@ def find_series(spec: str, keys: dict[str, Any]) -> tuple[GraphSeries, dict[str,
 
 def own_series(folder: Path, data: Mapping[str, Any], instead: str) -> GraphSeries:
     """The series a run was trained on, found again from its config; `instead` says what to do where it cannot be."""
-    keys = dict(data)
-    if "source" not in keys:
-        raise InputError(f"{folder}: was trained from Python, without a data source; {instead}")
-    return resolve(keys.pop("source"), keys).load()
+    source = source_of(folder, data, instead)
+    return resolve(source, {key: value for key, value in data.items() if key != "source"}).load()
 
 
 def _absolute(key: str, value: Any, data: Path | None) -> Any:

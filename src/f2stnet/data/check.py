@@ -13,6 +13,7 @@ from f2stnet.calendar import show_step, to_local
 from f2stnet.data.scaler import training_steps
 from f2stnet.data.split import Parts, WindowConfig, split
 from f2stnet.errors import InputError
+from f2stnet.registry import few
 from f2stnet.series import GraphSeries
 
 LISTED = 5  # how many of the longest gaps and worst sensors are listed
@@ -165,8 +166,7 @@ def stamp(series: GraphSeries, step: int) -> str:
 
 
 def some(names: tuple[str, ...], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more
+    return few([repr(name) for name in names], most)
 
 
 @dataclass(frozen=True)

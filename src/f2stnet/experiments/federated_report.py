@@ -16,6 +16,7 @@ from f2stnet.federated.declared import MESSAGES
 from f2stnet.federated.partition import partition
 from f2stnet.federated.partition_picture import partition_blocks
 from f2stnet.page import Html, Page, number
+from f2stnet.registry import few
 from f2stnet.series import GraphSeries
 from f2stnet.training.folder import RunFolder
 
@@ -108,8 +109,7 @@ def _absent(run: FederatedRun) -> list[str]:
 
 
 def _are_missing(names: list[str]) -> str:
-    shown = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
-    return f"{shown} {'is' if len(names) == 1 else 'are'} missing"
+    return f"{few(names, NAMED)} {'is' if len(names) == 1 else 'are'} missing"
 
 
 def _why(reasons: Mapping[str, list[int]]) -> str:

@@ -5,6 +5,7 @@ federation's settings, and the Fourier basis travels with the weights, so that a
 eigenvectors.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,24 @@ import numpy as np
 import scipy.sparse as sp
 
 from f2stnet.errors import InputError
-from f2stnet.files import reading
+from f2stnet.files import existing, reading
 from f2stnet.graph import from_edges
 from f2stnet.series import GraphSeries
 from f2stnet.training.card import from_card, to_card
 from f2stnet.training.run import other_clock, show_clock
 
 AGREED = ("step", "channels", "targets", "known", "unit", "zone", "service_hours", "missing")
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """As an earlier run wrote it to its folder."""
+    try:
+        found = json.loads(existing(path).read_text(encoding="utf-8"))
+        if {"card", "graph"} <= set(found):
+            return dict(found)
+    except (json.JSONDecodeError, TypeError, UnicodeDecodeError):
+        pass
+    raise InputError(f"{path}: not a manifest; expected the manifest.json of a federated run")
 
 
 def to_manifest(series: GraphSeries) -> dict[str, Any]:

@@ -26,12 +26,16 @@ LAYOUT = tuple(field.name for field in fields(CellsConfig))
 
 def data_for(run: Run, spec: str | None, given: Mapping[str, Any], instead: str) -> GraphSeries:
     """The data that `spec` names for a run, its own where that is None; `instead` says what to do where it has none."""
-    source = spec or run.config.data.get("source")
-    if source is None:
-        raise InputError(f"{run.folder}: was trained from Python, without a data source; {instead}")
-    series = read_like(run, str(source), given)
+    series = read_like(run, spec or source_of(run.folder, run.config.data, instead), given)
     run.refuse_other(series)
     return series
+
+
+def source_of(folder: Path, data: Mapping[str, Any], instead: str) -> str:
+    """What the data of a run was read from, by the run's config."""
+    if "source" not in data:
+        raise InputError(f"{folder}: was trained from Python, without a data source; {instead}")
+    return str(data["source"])
 
 
 def changed_note(run: Run, spec: str | None, series: GraphSeries) -> tuple[str, ...]:

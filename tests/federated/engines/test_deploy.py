@@ -12,7 +12,7 @@ import pytest
 from f2stnet.errors import InputError
 from f2stnet.federated.certificates import make_certificates
 from f2stnet.federated.engines.connection import Connection, Outcome
-from f2stnet.federated.engines.deploy import connected, read_manifest, run_on_clients, run_token
+from f2stnet.federated.engines.deploy import connected, run_on_clients, run_token
 from f2stnet.federated.engines.told import Warnings, hear, tell
 from f2stnet.federated.folder import FederationFolder, Standing
 from f2stnet.federated.manifest import to_manifest
@@ -137,12 +137,3 @@ def test_where_the_superlink_is_must_be_said(tmp_path: Path) -> None:
         assert (link.address, link.ca) == ("localhost:8000", tmp_path / "ca.crt")
         assert "localhost:8000" in (link.home / "config.toml").read_text()
     assert not link.home.exists()
-
-
-def test_a_manifest_is_read_and_anything_else_refused(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text(json.dumps(MANIFEST))
-    assert read_manifest(tmp_path / "manifest.json")["graph"] == json.loads(json.dumps(MANIFEST["graph"]))
-    for wrong in ("{}", "[", "3"):
-        (tmp_path / "wrong.json").write_text(wrong)
-        with pytest.raises(InputError, match=r"wrong\.json: not a manifest"):
-            read_manifest(tmp_path / "wrong.json")

@@ -7,9 +7,7 @@ from pathlib import Path
 from f2stnet.errors import InputError
 from f2stnet.federated.engines.connection import Connection
 
-TRY_AGAIN = (
-    60.0  # seconds after which a file that has not changed is tried once more: the fault may have been elsewhere
-)
+TRY_AGAIN = 60.0  # seconds until a file that has not changed is tried once more: the fault may lie elsewhere
 
 
 class Admission:

@@ -1,6 +1,5 @@
 """A federated run between real clients, each with data of its own."""
 
-import json
 import logging
 import secrets
 from collections.abc import Iterator
@@ -17,7 +16,6 @@ from f2stnet.federated.engines.superlink import SuperLink, names_file
 from f2stnet.federated.engines.told import hear
 from f2stnet.federated.folder import FederationFolder
 from f2stnet.federated.settings import Federation
-from f2stnet.files import existing
 from f2stnet.training.trainer import Listener
 
 log = logging.getLogger("f2stnet.federated")
@@ -77,17 +75,6 @@ def run_on_clients(
         why = outcome.details.removeprefix("ServerApp failed with exception: ") or "no reason was given"
         raise InputError(f"the run {outcome.status}: {' '.join(why.split())} (its log: {book})")
     return place.run.metrics()
-
-
-def read_manifest(path: Path) -> dict[str, Any]:
-    """As an earlier run wrote it to its folder."""
-    try:
-        found = json.loads(existing(path).read_text(encoding="utf-8"))
-        if {"card", "graph"} <= set(found):
-            return dict(found)
-    except (json.JSONDecodeError, TypeError, UnicodeDecodeError):
-        pass
-    raise InputError(f"{path}: not a manifest; expected the manifest.json of a federated run")
 
 
 def run_token(out: Path, resume: bool) -> str:

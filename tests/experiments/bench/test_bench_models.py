@@ -106,7 +106,7 @@ def test_a_model_that_fails_is_left_out_with_a_word() -> None:
 def test_no_batch_of_an_epoch_waits_for_the_device(name: str, capture: bool) -> None:
     """From the first batch to the last, any synchronisation with the host raises."""
     chosen = subject(name, sensors(NODES, 12 + 12 + 64 * 3 + 10), torch.device("cuda"))
-    training = replace(chosen.config.training, capture=capture)
+    training = replace(chosen.config.training, capture=capture, least_steps=0)
     trainer = trainer_of(replace(chosen, config=replace(chosen.config, training=training)))
     trainer.epoch(1, silent)
     seen = []

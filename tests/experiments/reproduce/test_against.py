@@ -74,8 +74,8 @@ def test_compositions_are_held_against_pooled_and_against_fedavg_with_the_same_o
         *(f"against {BASE}: {what}" for what in ("RMSE, %", "Max-RMSE, %", "Std-RMSE, %", "mean gap, points")),
     ]
     rows = {row.name: row for row in table.rows}
-    assert [row.reference for row in table.rows] == [True] * 3 + [False] * 8
-    assert table.rows[3].name == "recommended: FFA-robust, momentum, equal steps"
+    assert [row.reference for row in table.rows] == [True] * 3 + [False] * 9
+    assert table.rows[3].name == "recommended: FFA-robust, momentum, equal steps, FedProc's objective"
     assert [cell.text(2) for cell in rows[BASE].cells[7:]] == ["0"] * 4
     fair = rows["AFL + server momentum, equal steps"].cells
     for place, base in enumerate((*POOLED, BASE), start=5):

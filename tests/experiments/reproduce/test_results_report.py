@@ -72,6 +72,27 @@ def test_the_same_records_give_the_same_files_and_old_ones_go(results: Path, tmp
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
+def test_pixels_are_drawn_anew_only_where_a_figure_changed(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def rasterise(text: str) -> bytes:
+        drawn.append(text)
+        return str(len(drawn)).encode()
+
+    monkeypatch.setattr("f2stnet.experiments.reproduce.report.rasteriser", lambda: (rasterise, ""))
+    report(results, tmp_path)
+    figures = sorted((tmp_path / "report" / "figures").glob("*.svg"))
+    assert len(drawn) == len(figures) > 2
+    assert all(path.with_suffix(".png").exists() for path in figures)
+    drawn.clear()
+    figures[0].write_text("another figure")
+    figures[1].with_suffix(".png").unlink()
+    report(results, tmp_path)
+    assert sorted(drawn) == sorted(path.read_text() for path in figures[:2])
+
+
 def test_where_nothing_was_run_the_paper_s_figure_and_the_missing_set_are_said(results: Path) -> None:
     text = results_markdown(gather(results))
     assert "paper: 18.028 ± 0.09, here: not run (needs PeMS04)" in text

@@ -6,7 +6,7 @@ report/tables/*.csv      a line a cell; *.tex for booktabs
 report/figures/*.svg     and *.png, where png.py can make them
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,20 +37,32 @@ def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> W
     tables = [table for shown in found.suites for table in shown.tables]
     figures = [figure for shown in found.suites for figure in shown.figures]
     folder = out / "report"
-    for kind in ("tables", "figures"):
-        for old in (folder / kind).glob("*.*"):  # of records that are no more
-            old.unlink()
-    for table in tables:
-        write_text(folder / "tables" / f"{table.key}.csv", sheet(table))
-        write_text(folder / "tables" / f"{table.key}.tex", latex(table))
+    texts = {folder / "tables" / f"{table.key}.csv": sheet(table) for table in tables}
+    texts |= {folder / "tables" / f"{table.key}.tex": latex(table) for table in tables}
+    drawn = {folder / "figures" / f"{figure.key}.svg": svg(figure) for figure in figures}
     rasterise, no_png = rasteriser()
-    for figure in figures:
-        drawn = svg(figure)
-        write_text(folder / "figures" / f"{figure.key}.svg", drawn)
-        if rasterise is not None:
-            write_bytes(folder / "figures" / f"{figure.key}.png", rasterise(drawn))
+    pixels = {path.with_suffix(".png") for path in drawn} if rasterise else set()
+    of_today = {*texts, *drawn, *pixels}
+    for kind in ("tables", "figures"):
+        for old in (folder / kind).glob("*.*"):
+            if old not in of_today:
+                old.unlink()
+    for path, text in texts.items():
+        write_text(path, text)
+    for path, text in drawn.items():
+        _draw(path, text, rasterise)
     results_page(found).write(folder / "index.html")
     write_text(out / "RESULTS.md", results_markdown(found))
     return Written(
         out / "RESULTS.md", folder / "index.html", len(found.records), len(tables), len(figures), found.refused, no_png
     )  # fmt: skip
+
+
+def _draw(path: Path, text: str, rasterise: Callable[[str], bytes] | None) -> None:
+    """Pixels take most of a report's time, so those of a figure that is the same as before are kept. The SVG is written
+    after them: it is the mark that they are its own."""
+    same = path.exists() and path.read_text(encoding="utf-8") == text
+    if rasterise is not None and not (same and path.with_suffix(".png").exists()):
+        write_bytes(path.with_suffix(".png"), rasterise(text))
+    if not same:
+        write_text(path, text)

@@ -45,6 +45,18 @@ def test_template_keeps_clock_holidays_and_hours(tmp_path: Path) -> None:
 def test_history_that_is_too_short_is_refused(run: Run) -> None:
     with pytest.raises(InputError, match="this model reads 6"):
         run.predict(waves(), np.array([5]))
+    with pytest.raises(InputError, match="this model reads 6"):  # not a window from the end of the series
+        run.evaluate(waves(), np.array([5, 20]))
+
+
+def test_origins_past_the_end_are_refused_and_so_are_none(run: Run) -> None:
+    series = waves()
+    for score, last in ((run.predict, 240), (run.evaluate, 240 - run.config.window.horizon)):
+        score(series, np.array([6, last]))
+        with pytest.raises(InputError, match=f"the last origin is {last + 1}; .* from 6 to {last}"):
+            score(series, np.array([6, last + 1]))
+        with pytest.raises(InputError, match="there is no origin"):
+            score(series, np.array([], dtype=np.int64))
 
 
 def other_graph(series: GraphSeries) -> GraphSeries:

@@ -93,16 +93,13 @@ class Run:
         return min(window.days, origin // season(series.slots_per_day, window.horizon))
 
     def predict(self, series: GraphSeries, origins: Origins) -> np.ndarray:
-        """Forecasts in real units, [W, H, N, Y]."""
-        first = int(np.min(origins, initial=len(series)))
-        if first < self.config.window.input:
-            raise InputError(
-                f"series {series.name!r}: {first} steps before the first forecast, "
-                f"this model reads {self.config.window.input}"
-            )
+        """Forecasts in real units, [W, H, N, Y]; an origin may be the step after the last."""
+        self._refuse_outside(series, origins, len(series))
         return predict(self.model, self.windows(series), origins)
 
     def evaluate(self, series: GraphSeries, origins: Origins) -> Tally:
+        """The errors of the forecasts from these origins, all of whose labels lie in the series."""
+        self._refuse_outside(series, origins, len(series) - self.config.window.horizon)
         return evaluate(self.model, self.windows(series), origins)
 
     def aligned(self, series: GraphSeries) -> GraphSeries:
@@ -134,6 +131,21 @@ class Run:
             raise InputError(
                 f"series {series.name!r}: its service hours are {_show_hours(series)}, run {self.folder} was trained "
                 f"with {_show_hours(like)}; the key service_hours gives them"
+            )
+
+    def _refuse_outside(self, series: GraphSeries, origins: Origins, last: int) -> None:
+        """An index below zero would be taken from the end of the series: readings from the future."""
+        first = int(np.min(origins, initial=len(series)))
+        if first < self.config.window.input:
+            raise InputError(
+                f"series {series.name!r}: {first} steps before the first forecast, "
+                f"this model reads {self.config.window.input}"
+            )
+        if len(origins) == 0 or int(np.max(origins)) > last:
+            found = f"the last origin is {np.max(origins)}" if len(origins) else "there is no origin"
+            raise InputError(
+                f"series {series.name!r}: {found}; of its {len(series)} steps, those from "
+                f"{self.config.window.input} to {last} can be one"
             )
 
     def _refuse_other_sensors(self, series: GraphSeries) -> None:

@@ -132,8 +132,10 @@ def test_resume_finishes_what_was_begun(tmp_path: Path) -> None:
     out = tmp_path / "run"
     call("train", *CITY, "--model", "stid", "--set", "training.epochs=2", "--out", out)
     (out / "metrics.json").unlink()
+    assert "this run was not finished" in CliRunner().invoke(app, ["evaluate", str(out)]).stderr
     call("train", "--resume", "--out", out)
     assert (out / "metrics.json").is_file()
+    assert "not finished" not in CliRunner().invoke(app, ["evaluate", str(out)]).stderr
     with pytest.raises(InputError, match="give --out alone"):
         call("train", "--resume", "--out", out, "--seed", "1")
 

@@ -64,6 +64,8 @@ class Run:
     @property
     def note(self) -> str:
         """What whoever uses this run should know, if anything."""
+        if not self.metrics:
+            return "this run was not finished: these are its best weights so far; --resume goes on with it"
         if self.metrics.get("shared_model") != "beside personal ones":
             return ""
         return f"this is the shared model; under {self.metrics['method']!r} every client also has one of its own"

@@ -51,6 +51,10 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         if len(args) == 2 and args[1] is not Ellipsis and len(value) != 2:
             raise InputError(f"{where} = {value!r}: expected two values")
         return tuple(coerce(entry, item, where) for entry in value)
+    if origin is Mapping:
+        if not isinstance(value, Mapping):
+            raise InputError(f"{where} = {value!r}: expected a table")
+        return {str(key): coerce(entry, args[1], f"{where}.{key}") for key, entry in value.items()}
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint is str and isinstance(value, int | float | PurePath) and not isinstance(value, bool):

@@ -9,7 +9,6 @@ import pytest
 from made_up import make
 from test_result_tables import shelved
 
-from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce.figures import Figure, Series, shades
 from f2stnet.experiments.reproduce.layouts import suite_tables
 from f2stnet.experiments.reproduce.plots import plot
@@ -199,16 +198,6 @@ def test_ticks_are_round_and_cover_the_range(low: float, high: float) -> None:
     assert found[0] <= low + 1e-9
     assert found[-1] >= high - 1e-9
     assert len(found) <= 9
-
-
-def test_an_unknown_figure_is_refused_by_name() -> None:
-    from dataclasses import replace
-
-    suite = find_suite("clients")
-    wrong = replace(suite, blocks=(replace(suite.blocks[0], figures=("curve",)),))
-    shelf = shelved([])
-    with pytest.raises(InputError, match="figure 'curve'; did you mean 'curves'"):
-        suite_figures([], groups(wrong, shelf), shelf)
 
 
 def test_figures_of_blocks_on_one_set_have_titles_and_files_of_their_own() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from made_up import make
-from tiny import suite_file
+from tiny import SUITE, suite_file
 
 from f2stnet.experiments.reproduce.latex import escape, latex
 from f2stnet.experiments.reproduce.layouts import suite_tables
@@ -192,6 +192,28 @@ def test_own_data_is_shown_under_the_suites_it_was_run_with(tmp_path: Path) -> N
     shelf = shelved([make(run) for run in suite.runs(["mine"])])
     tables = suite_tables(groups(suite, shelf, own=["mine"]), shelf)
     assert [table.where for table in tables] == ["mine"]
+
+
+@pytest.mark.parametrize("kind", ["errors", "rounds"])
+def test_every_value_of_a_grid_has_a_row_of_its_own(kind: str, tmp_path: Path) -> None:
+    """Not the last value's figures beside the first one's parameters."""
+    text = SUITE.replace("guess = 2", f'table = "{kind}"\ngrid = {{ "window.input" = [6, 12] }}')
+    suite = read_suite(suite_file(tmp_path, text))
+    (table,) = tables_of(suite, suite.runs())
+    assert [row.name for row in table.rows] == [
+        f"{name}, input = {value}" for name in ("STID", "last value") for value in (6, 12)
+    ]
+    at = [column.title for column in table.columns].index("RMSE")
+    for row, value in zip(table.rows, (6, 12, 6, 12), strict=True):
+        runs = [run for run in suite.runs() if row.name.startswith(run.row) and dict(run.grid)["window.input"] == value]
+        wanted = {run.seed: make(run)["test"]["rmse"] for run in runs}
+        assert row.cells[at].figures == wanted
+
+
+def test_a_grid_of_one_row_is_called_by_its_settings_alone(tmp_path: Path) -> None:
+    text = SUITE.split('[[blocks.rows]]\nname = "last value"')[0]
+    suite = read_suite(suite_file(tmp_path, text.replace("guess = 2", 'grid = { "window.input" = [6, 12] }')))
+    assert [row.name for row in tables_of(suite, suite.runs())[0].rows] == ["input = 6", "input = 12"]
 
 
 def test_of_two_versions_of_the_data_the_later_record_is_shown_and_it_is_said(tmp_path: Path) -> None:

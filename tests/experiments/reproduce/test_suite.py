@@ -1,14 +1,16 @@
 """Suites: what a TOML file declares becomes runs, in the order of their value."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tiny import SUITE, suite_file
 
 from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce.keys import configuration
+from f2stnet.experiments.reproduce.layouts import LAYOUTS
 from f2stnet.experiments.reproduce.paper_values import whole_table
-from f2stnet.experiments.reproduce.suite import Suite, find_suite, read_suite, suite_names
+from f2stnet.experiments.reproduce.suite import Suite, TableKind, find_suite, read_suite, suite_names
 
 OURS = ("pems08-part", "synthetic", "hzmetro-10min", "china-pm25-daily")
 
@@ -114,6 +116,18 @@ def test_data_and_seeds_narrow_and_own_data_is_run_as_every_block_says(tmp_path:
         ("guess = 2", "settings = 3", "not valid TOML"),
         ("guess = 2", "settings_for = 3", "settings_for = 3: expected a table"),
         ("guess = 2", 'against = "STDI"', "against = 'STDI': no row is called that; did you mean 'STID'?"),
+        # Before anything is run: a table or figure that cannot be shown would be noticed after hours of runs.
+        ("guess = 2", 'table = "eror"', "blocks.1.table = 'eror': expected one of errors, federated"),
+        ('figures = ["size"]', 'figures = ["sizes"]', "figures: 'sizes'; did you mean 'size'?"),
+        ("guess = 2", "settings_for = { tiny-city = 3 }", "settings_for.tiny-city = 3: expected a table"),
+        ("{ training = { epochs = 1 } }", "{ training = 3 }", "blocks.1.settings.training = 3: expected a table"),
+        ("guess = 2", 'seeds_for = { tiny-city = "all" }', "seeds_for.tiny-city = 'all': expected int"),
+        ('name = "last value"', 'name = "STID"', "rows: two are called 'STID'"),
+        ("guess = 2", 'table = "heat"', "table = 'heat': expected a grid of two settings"),
+        ("guess = 2", 'table = "false-losses"', "table = 'false-losses': shows the grid federation.false_loss"),
+        ('figures = ["size"]', 'figures = ["cost"]\ngrid = { "model.width" = [4] }', "figures: 'cost' shows models"),
+        ('title = "Tiny"', 'rank = "first"', "rank = 'first': expected int"),
+        ("[[blocks]]", "[blocks]", "blocks: expected tables, each under [[blocks]]"),
     ],
 )
 def test_a_wrong_suite_is_one_line_that_names_the_file_and_the_key(
@@ -125,6 +139,29 @@ def test_a_wrong_suite_is_one_line_that_names_the_file_and_the_key(
     assert words in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_what_is_no_list_of_tables_is_said_to_be_none(tmp_path: Path) -> None:
+    for text, words in (
+        ("blocks = 3", "blocks: expected tables, each under [[blocks]]"),
+        ('[[blocks]]\ndata = ["tiny-city"]\nrows = [3]', "blocks.1.rows: expected tables, each under [[blocks.rows]]"),
+    ):
+        with pytest.raises(InputError) as error:
+            read_suite(suite_file(tmp_path, text))
+        assert words in str(error.value)
+
+
+def test_one_seed_or_one_value_needs_no_brackets(tmp_path: Path) -> None:
+    text = SUITE.replace("guess = 2", 'seeds_for = { tiny-city = 0 }\ngrid = { "window.input" = 6 }')
+    runs = read_suite(suite_file(tmp_path, text)).runs()
+    assert [(run.row, run.seed, run.sections["window"]) for run in runs] == [
+        ("STID", 0, {"input": 6}),
+        ("last value", 0, {"input": 6}),
+    ]
+
+
+def test_every_table_that_a_suite_can_name_has_a_layout() -> None:
+    assert set(LAYOUTS) == set(get_args(TableKind))
 
 
 def test_a_wrong_setting_is_named_with_its_row(tmp_path: Path) -> None:

@@ -1,14 +1,21 @@
 """Layouts of federated runs: methods under partitions, or settings under one condition."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from f2stnet.experiments.reproduce.against import against
 from f2stnet.experiments.reproduce.gains import ERRORS, SPREAD, gain_cell
-from f2stnet.experiments.reproduce.layout_parts import beside, get, how, make_table, paper_row, symbol, worth_showing
+from f2stnet.experiments.reproduce.layout_parts import (
+    beside,
+    by_grid,
+    get,
+    how,
+    make_table,
+    paper_row,
+    symbol,
+    worth_showing,
+)
 from f2stnet.experiments.reproduce.paper_values import has_table, set_name, whole_table
 from f2stnet.experiments.reproduce.shelf import Group, Shelf
-from f2stnet.experiments.reproduce.suite import RowConfig, Run
 from f2stnet.experiments.reproduce.tables import Cell, Column, Row, Table
 
 WORST = {"worst_mae": "worst client's MAE", "worst5_mae": "worst-5 MAE"}
@@ -70,7 +77,7 @@ def rounds(group: Group, shelf: Shelf) -> list[Table]:
     columns = [Column(title) for title in (ERRORS | SPREAD | WORST).values()]
     rows = []
     for row in group.rows:
-        for name, runs in _by_grid(row, group.of(row.name)):
+        for name, runs in by_grid(group, row):
             paper = paper_row(group, row)
             picks = [*(get("test", key) for key in ERRORS), *(get("fairness", key) for key in SPREAD | WORST)]
             cells = [shelf.cell(runs, pick, *beside(group, paper, at)) for at, pick in enumerate(picks)]
@@ -95,16 +102,6 @@ def heat(group: Group, shelf: Shelf) -> list[Table]:
         for value in group.values(down)
     ]
     return [make_table(group, f"{group.data}, MAE of the worst client", "", columns, rows)]
-
-
-def _by_grid(row: RowConfig, runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
-    found: dict[tuple[tuple[str, Any], ...], list[Run]] = {}
-    for run in runs:
-        found.setdefault(run.grid, []).append(run)
-    return [
-        (", ".join(f"{symbol(dotted.partition('.')[2])} = {value}" for dotted, value in grid) or row.name, some)
-        for grid, some in found.items()
-    ]
 
 
 def _papers_own_rows(group: Group, columns: Sequence[Column]) -> list[Row]:

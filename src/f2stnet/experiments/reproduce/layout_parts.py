@@ -6,7 +6,7 @@ from typing import Any
 from f2stnet.experiments.reproduce.paper_values import has_table, printed, set_name
 from f2stnet.experiments.reproduce.records import Record
 from f2stnet.experiments.reproduce.shelf import Group, Pick, Shelf
-from f2stnet.experiments.reproduce.suite import RowConfig
+from f2stnet.experiments.reproduce.suite import RowConfig, Run
 from f2stnet.experiments.reproduce.tables import Column, Row, Table, slug
 
 SYMBOLS = {"initial": "λ_init", "maximum": "λ_max", "slope": "η", "frequencies": "F", "clients": "K"}
@@ -52,6 +52,16 @@ def paper_row(group: Group, row: RowConfig) -> list[str]:
 
 def beside(group: Group, paper: Sequence[str], at: int) -> tuple[str, str]:
     return (paper[at] if at < len(paper) else "", set_name(group.data))
+
+
+def by_grid(group: Group, row: RowConfig) -> list[tuple[str, list[Run]]]:
+    """The row's runs of all seeds, apart for each combination of the grid, by what to call them."""
+    found: dict[str, list[Run]] = {}
+    for run in group.of(row.name):
+        chosen = [f"{symbol(dotted.partition('.')[2])} = {value}" for dotted, value in run.grid]
+        named = chosen if chosen and len(group.rows) == 1 else [row.name, *chosen]
+        found.setdefault(", ".join(named), []).append(run)
+    return list(found.items())
 
 
 def how(records: Sequence[Record], row: RowConfig) -> str:

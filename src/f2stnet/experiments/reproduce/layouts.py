@@ -3,14 +3,22 @@ can name; federated_layouts.py and composition_layouts.py have those of federate
 
 from collections.abc import Callable, Sequence
 
-from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce.composition_layouts import compositions, false_losses
 from f2stnet.experiments.reproduce.federated_layouts import federated, heat, rounds
 from f2stnet.experiments.reproduce.gains import ERRORS
-from f2stnet.experiments.reproduce.layout_parts import beside, get, how, make_table, paper_row, scaled, worth_showing
+from f2stnet.experiments.reproduce.layout_parts import (
+    beside,
+    by_grid,
+    get,
+    how,
+    make_table,
+    paper_row,
+    scaled,
+    worth_showing,
+)
 from f2stnet.experiments.reproduce.shelf import Group, Pick, Shelf
+from f2stnet.experiments.reproduce.suite import TableKind
 from f2stnet.experiments.reproduce.tables import Column, Row, Table, of_the_paper_alone, rank, side_by_side
-from f2stnet.registry import did_you_mean
 
 
 def suite_tables(found_groups: Sequence[Group], shelf: Shelf) -> list[Table]:
@@ -18,11 +26,7 @@ def suite_tables(found_groups: Sequence[Group], shelf: Shelf) -> list[Table]:
     found: list[Table] = []
     beside: dict[int, list[Table]] = {}
     for group in found_groups:
-        make = LAYOUTS.get(group.block.table)
-        if make is None:
-            name = group.block.table
-            raise InputError(f"suite {group.suite.name!r}: table {name!r}{did_you_mean(name, LAYOUTS)}")
-        tables = make(group, shelf)
+        tables = LAYOUTS[group.block.table](group, shelf)
         found += tables
         if group.block.together:
             beside.setdefault(group.number, []).extend(table for table in tables if table.measured)
@@ -31,17 +35,18 @@ def suite_tables(found_groups: Sequence[Group], shelf: Shelf) -> list[Table]:
 
 
 def errors(group: Group, shelf: Shelf) -> list[Table]:
-    """Central runs: a row a model."""
+    """Central runs: a row for each model and each value of the grid."""
     if not worth_showing(group, shelf):
         return []
     columns = [Column("parameters", better="none", digits=0), *(Column(title) for title in ERRORS.values())]
     rows = []
     for row in group.rows:
-        runs, paper = group.of(row.name), paper_row(group, row)
-        known = [run for run in runs if shelf.find(run)]
-        cells = [shelf.cell((known or runs)[:1], get("params"))]
-        cells += [shelf.cell(runs, get("test", key), *beside(group, paper, at)) for at, key in enumerate(ERRORS)]
-        rows.append(Row(row.name, cells, how(shelf.records(runs), row), row.reference))
+        paper = paper_row(group, row)
+        for name, runs in by_grid(group, row):
+            known = [run for run in runs if shelf.find(run)]
+            cells = [shelf.cell((known or runs)[:1], get("params"))]
+            cells += [shelf.cell(runs, get("test", key), *beside(group, paper, at)) for at, key in enumerate(ERRORS)]
+            rows.append(Row(name, cells, how(shelf.records(runs), row), row.reference))
     return [make_table(group, group.data, "model", columns, rows)]
 
 
@@ -71,7 +76,7 @@ def costs(group: Group, shelf: Shelf) -> list[Table]:
     return found
 
 
-LAYOUTS: dict[str, Callable[[Group, Shelf], list[Table]]] = {
+LAYOUTS: dict[TableKind, Callable[[Group, Shelf], list[Table]]] = {
     "errors": errors, "federated": federated, "rounds": rounds, "heat": heat, "costs": costs,
     "compositions": compositions, "false-losses": false_losses,
 }  # fmt: skip

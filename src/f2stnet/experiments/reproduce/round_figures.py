@@ -5,14 +5,12 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce.cost_figures import cost_figures
-from f2stnet.experiments.reproduce.figures import FAR, KINDS, Figure, Series, left_out, table_figures
+from f2stnet.experiments.reproduce.figures import FAR, Figure, Series, left_out, table_figures
 from f2stnet.experiments.reproduce.layout_parts import symbol
 from f2stnet.experiments.reproduce.shelf import Group, Shelf
 from f2stnet.experiments.reproduce.suite import RowConfig, Run
 from f2stnet.experiments.reproduce.tables import Table, slug
-from f2stnet.registry import did_you_mean
 
 MOST = 10  # lines in one figure; suites name the most important rows first
 CURVES = {
@@ -27,10 +25,6 @@ OVER_ROUNDS = {"curves": ("train_loss", "worst5_mae", "mae_std"), "lambda": ("la
 
 def suite_figures(tables: Sequence[Table], found_groups: Sequence[Group], shelf: Shelf) -> list[Figure]:
     """What the suite's blocks ask for, as far as there are records."""
-    for group in found_groups:
-        for name in group.block.figures:
-            if name not in KINDS:
-                raise InputError(f"suite {group.suite.name!r}: figure {name!r}{did_you_mean(name, KINDS)}")
     found = [figure for table in tables if table.measured for figure in table_figures(table)]
     for group in found_groups:
         found += cost_figures(group, shelf)

@@ -6,7 +6,7 @@ rank = 1                                # its place when all suites are run
 
 [[blocks]]                              # runs that share a table
 kind = "central"                        # or federated, efficiency
-table = "errors"                        # how it is shown, see layouts.py
+table = "errors"                        # how it is shown: TableKind, see layouts.py
 figures = ["size"]                      # what is drawn of it, see figures.py
 data = ["pems08-part"]
 seeds = [0, 1, 2]
@@ -31,17 +31,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from f2stnet.config import build, require
+from f2stnet.config import build, coerce, require
 from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce.figures import KINDS
 from f2stnet.files import read_toml
 from f2stnet.registry import did_you_mean
 
 SUITES = Path(__file__).parent.parent / "suites"
 Kind = Literal["central", "federated", "efficiency"]
+TableKind = Literal["errors", "federated", "rounds", "heat", "costs", "compositions", "false-losses"]  # layouts.py
+# The grids of tables that are made for certain settings; `errors` and `rounds` have a row for each value of any.
+SHOWN: dict[TableKind, tuple[str, ...]] = {
+    "federated": ("partition.kind", "partition.alpha_het"), "false-losses": ("federation.false_loss",),
+    "compositions": (), "costs": (),
+}  # fmt: skip
 KEYS = ("title", "shows", "rank", "blocks")
 AXES = ("row", "data", "grid", "seed")
 SYNTHETIC = "synthetic"  # made from its seed, so any suite can be run on it whether it names it or not
 Sections = Mapping[str, Mapping[str, Any]]
+SeedsFor = Mapping[str, tuple[int, ...]]  # by data set
 
 
 @dataclass(frozen=True)
@@ -50,23 +58,22 @@ class RowConfig:
     model: str = "f2stnet"
     method: str = "ffa"  # federated runs
     recipe: str = "common"  # central runs: whose training settings
-    settings: Any = field(default_factory=dict)  # sections, as for `--set`
+    settings: Sections = field(default_factory=dict)  # as for `--set`
     data: tuple[str, ...] = ()  # empty: the block's
     seeds: tuple[int, ...] = ()  # empty: the block's
-    seeds_for: Any = field(default_factory=dict)
+    seeds_for: SeedsFor = field(default_factory=dict)
     guess: float = 0.0  # 0: the block's
     paper: str = ""  # what the paper calls it, where that is another name
     reference: bool = False  # shown, and no competitor: an end of the scale
 
     def __post_init__(self) -> None:
         require(bool(self.name), "name is missing")
-        _require_tables(self, "settings", "seeds_for")
 
 
 @dataclass(frozen=True)
 class BlockConfig:
     kind: Kind = "central"
-    table: str = "errors"
+    table: TableKind = "errors"
     figures: tuple[str, ...] = ()
     together: bool = False  # one more table, with all data sets side by side
     title: str = ""
@@ -74,24 +81,34 @@ class BlockConfig:
     against: str = ""  # a row: some tables show everybody's paired difference to it
     data: tuple[str, ...] = ()
     seeds: tuple[int, ...] = (0, 1, 2)
-    seeds_for: Any = field(default_factory=dict)
+    seeds_for: SeedsFor = field(default_factory=dict)
     order: tuple[str, ...] = AXES
     guess: float = 60.0
-    settings: Any = field(default_factory=dict)
-    settings_for: Any = field(default_factory=dict)  # by data set
-    grid: Any = field(default_factory=dict)
+    settings: Sections = field(default_factory=dict)
+    settings_for: Mapping[str, Sections] = field(default_factory=dict)  # by data set
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     rows: tuple[RowConfig, ...] = ()
 
     def __post_init__(self) -> None:
         axes = ", ".join(AXES)
         require(sorted(self.order) == sorted(AXES), f"order = {list(self.order)}: expected {axes} in some order")
         require(bool(self.data), "data is missing: the names of its data sets")
-        _require_tables(self, "settings", "settings_for", "seeds_for", "grid")
+        for name in self.figures:
+            require(name in KINDS, f"figures: {name!r}{did_you_mean(name, KINDS)}")
         names = [row.name for row in self.rows]
+        for name in names:  # their runs would be averaged as if they were one row's
+            require(names.count(name) == 1, f"rows: two are called {name!r}")
         known = not self.against or self.against in names
         require(known, f"against = {self.against!r}: no row is called that{did_you_mean(self.against, names)}")
         for key in self.grid:
             require(key.count(".") == 1, f"grid.{key}: expected section.key, as partition.alpha_het")
+        shown = SHOWN.get(self.table)
+        if shown is not None:  # runs of other settings would be averaged as if they were seeds
+            told = ", ".join(shown) or "none"
+            require(set(self.grid) == set(shown), f"table = {self.table!r}: shows the grid {told} and no other")
+        require(self.table != "heat" or len(self.grid) == 2, "table = 'heat': expected a grid of two settings")
+        costs = "cost" in self.figures and self.grid
+        require(not costs, "figures: 'cost' shows models with their own settings; leave grid out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,21 +195,29 @@ def read_suite(path: Path) -> Suite:
     if unknown:
         key = sorted(unknown)[0]
         raise InputError(f"{path}: unknown key {key!r}{did_you_mean(key, ('title', 'shows', 'blocks'))}")
-    blocks = []
     try:
-        for number, given in enumerate(table.get("blocks", []), start=1):
-            where = f"blocks.{number}"
-            rows = tuple(
-                build(RowConfig(name="?"), row, f"{where}.rows.{at}") for at, row in enumerate(given.pop("rows", []), 1)
-            )
-            blocks.append(build(BlockConfig(data=("?",), rows=rows), given, where))
+        blocks = tuple(_block(given, f"blocks.{at}") for at, given in enumerate(_list(table, "blocks"), 1))
+        title, shows = (coerce(table.get(key, left), str, key) for key, left in (("title", path.stem), ("shows", "")))
+        rank = coerce(table.get("rank", 99), int, "rank")
     except InputError as wrong:
         raise InputError(f"{path}: {wrong}") from None
     if not any(block.rows for block in blocks):
         raise InputError(f"{path}: declares no run; expected [[blocks]] with [[blocks.rows]]")
-    return Suite(
-        path.stem, table.get("title", path.stem), table.get("shows", ""), int(table.get("rank", 99)), tuple(blocks)
-    )
+    return Suite(path.stem, title, shows, rank, blocks)
+
+
+def _block(given: dict[str, Any], where: str) -> BlockConfig:
+    rows = enumerate(_list(given, "rows", f"{where}.rows"), 1)
+    built = tuple(build(RowConfig(name="?"), row, f"{where}.rows.{at}") for at, row in rows)
+    return build(BlockConfig(data=("?",), rows=built), {key: given[key] for key in given if key != "rows"}, where)
+
+
+def _list(table: Mapping[str, Any], key: str, where: str = "blocks") -> list[dict[str, Any]]:
+    """The tables that [[key]] declares."""
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise InputError(f"{where}: expected tables, each under [[{'blocks.rows' if key == 'rows' else key}]]")
+    return found
 
 
 def combinations(grid: Mapping[str, Sequence[Any]]) -> list[tuple[tuple[str, Any], ...]]:
@@ -218,12 +243,6 @@ def _run(
         suite, place, block.kind, row.name, grid, data, seed, row.model, row.method, row.recipe, sections,
         row.guess or block.guess,
     )  # fmt: skip
-
-
-def _require_tables(config: Any, *keys: str) -> None:
-    for key in keys:
-        found = getattr(config, key)
-        require(isinstance(found, Mapping), f"{key} = {found!r}: expected a table")
 
 
 def _nested(grid: tuple[tuple[str, Any], ...]) -> dict[str, dict[str, Any]]:

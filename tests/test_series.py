@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import date
 
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -27,6 +28,26 @@ def small(**changes) -> GraphSeries:
         truth=values + np.float32(0.5),
     )
     return replace(whole, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"values": np.zeros((6, 3, 2))}, r"values float64\[6, 3, 2\]: expected float32"),
+        ({"values": np.zeros((6, 3), np.float32)}, r"values float32\[6, 3\]: expected float32\[steps, nodes, channels"),
+        ({"mask": np.ones((6, 3, 2), int)}, r"mask int64\[6, 3, 2\]: expected bool\[6, 3, 2\], as values"),
+        ({"mask": np.ones((5, 3, 2), bool)}, r"mask bool\[5, 3, 2\]: expected bool\[6, 3, 2\]"),
+        ({"start": "2024-01-01"}, "start '2024-01-01': expected a numpy.datetime64"),
+        ({"step": 0}, "step 0: expected whole seconds"),
+        ({"step": 3600.0}, "step 3600.0: expected whole seconds"),
+        ({"targets": ["flow"]}, r"known \['flow'\]: expected a tuple of names"),
+        ({"values": np.full((6, 3, 2), np.nan, np.float32)}, "observed .* where values is NaN or inf"),
+    ],
+)
+def test_what_is_made_by_hand_is_looked_at_first(changes, told, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as outside of tests
+    with pytest.raises(InputError, match=f"series 'small': .*{told}"):
+        small(**changes)
 
 
 def test_its_sizes_and_indices():

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from f2stnet.calendar import DAY, Calendar, calendar, slots_per_day, to_local
+from f2stnet.calendar import DAY, Calendar, calendar, show_step, slots_per_day, to_local
 from f2stnet.errors import InputError
 from f2stnet.graph import Graph
 
@@ -42,6 +42,7 @@ class GraphSeries:
     notes: tuple[str, ...] = ()  # what had to be done to the input, one line each
 
     def __post_init__(self) -> None:
+        self._refuse_wrong_types()
         _, nodes, channels = self.values.shape
         if nodes != len(self.graph):
             raise InputError(f"series {self.name!r} has {nodes} nodes, its graph {len(self.graph)}")
@@ -56,6 +57,28 @@ class GraphSeries:
         for channel in self.targets:
             if channel in self.known:
                 raise InputError(f"channel {channel!r} cannot be both a target and known in the future")
+
+    def _refuse_wrong_types(self) -> None:
+        """Whoever makes one by hand is told here, and not by whatever stumbles over it hours later."""
+        values, mask, names = self.values, self.mask, (self.channels, self.targets, self.known)
+        right = values.ndim == 3 and values.dtype == np.float32
+        self._expect(right, f"values {values.dtype}{list(values.shape)}", "float32[steps, nodes, channels]")
+        right = mask.dtype == np.bool_ and mask.shape == values.shape
+        self._expect(right, f"mask {mask.dtype}{list(mask.shape)}", f"bool{list(values.shape)}, as values")
+        self._expect(isinstance(self.start, np.datetime64), f"start {self.start!r}", "a numpy.datetime64")
+        self._expect(isinstance(self.step, int) and self.step > 0, f"step {self.step!r}", "whole seconds")
+        for named in names:
+            self._expect(isinstance(named, tuple), f"channels, targets or known {named!r}", "a tuple of names")
+        self._expect(not (mask & ~np.isfinite(values)).any(), "observed (mask) where values is NaN or inf", "a number")
+
+    def _expect(self, holds: bool, found: str, right: str) -> None:
+        if not holds:
+            raise InputError(f"series {self.name!r}: {found}: expected {right}")
+
+    def __repr__(self) -> str:
+        """In a line: the numbers would fill screens."""
+        steps = f"{len(self)} steps of {show_step(self.step)} from {self.start}"
+        return f"GraphSeries({self.name!r}: {steps}, {len(self.nodes)} nodes, {', '.join(self.channels)})"
 
     def __len__(self) -> int:
         return self.values.shape[0]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import f2stnet
+from f2stnet.graph import from_matrix
 from small import waves
 
 SMALL = {"training.epochs": 2, "model.width": 8, "window.input": 6, "window.horizon": 4}
@@ -166,8 +167,8 @@ FRAME = pd.DataFrame({"time": ["2024-01-01"], "a": [1.0]})
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda _: f2stnet.load(123), "load: the data is of type int, expected the name of a data set or the path"),
-        (lambda _: f2stnet.load(FRAME), "load: the data is of type DataFrame"),
+        (lambda _: f2stnet.load(123), "load: the data is of type int, expected the name of a data set, the path of a"),
+        (lambda _: f2stnet.load(FRAME, graph=FRAME), "load: graph is of type DataFrame, expected a file or a Graph"),
         (lambda _: f2stnet.fit("flow.csv"), r"fit: series is of type str, expected a series, as f2stnet\.load returns"),
         (lambda _: f2stnet.fit(waves(), model=3), "fit: model is of type int"),
         (lambda _: f2stnet.fit(waves(), seed="a"), "fit: seed is of type str"),
@@ -176,6 +177,7 @@ FRAME = pd.DataFrame({"time": ["2024-01-01"], "a": [1.0]})
         (lambda run: run.forecast(FRAME), r"run\.forecast: series is of type DataFrame"),
         (lambda run: f2stnet.backtest(run, FRAME), "backtest: series is of type DataFrame"),
         (lambda run: f2stnet.backtest("runs/x", waves()), "backtest: run is of type str"),
+        (lambda run: f2stnet.resume("flow.csv", run.folder), "resume: series is of type str"),
     ],
 )
 def test_a_wrong_type_is_said_at_the_door(call: Callable[[f2stnet.Run], object], told: str, run: f2stnet.Run) -> None:
@@ -183,9 +185,75 @@ def test_a_wrong_type_is_said_at_the_door(call: Callable[[f2stnet.Run], object],
         call(run)
 
 
-def test_keys_of_load_may_be_paths_and_are_named_where_they_are_neither(tmp_path: Path) -> None:
+def test_keys_of_load_may_be_paths(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("time,a,b\n2024-01-01 00:00,1,2\n2024-01-01 01:00,3,4\n")
     (tmp_path / "roads.csv").write_text("from,to\na,b\n")
     assert f2stnet.load(tmp_path / "x.csv", graph=tmp_path / "roads.csv").graph.edge_count == 1
-    with pytest.raises(f2stnet.InputError, match=r"^data\.graph is of type DataFrame: expected str$"):
-        f2stnet.load(tmp_path / "x.csv", graph=FRAME)
+
+
+def test_a_pandas_table_is_read_as_its_file_would_be(tmp_path: Path) -> None:
+    hours = pd.date_range("2024-03-30", periods=60, freq="h", name="time")
+    wide = pd.DataFrame({"s2": np.arange(60.0), "s10": 1.0, "s1": np.nan}, index=hours)
+    wide.iloc[7, 1] = -1
+    wide.to_csv(tmp_path / "table.csv")
+    rows = wide.reset_index().melt("time", var_name="sensor", value_name="flow")
+    rows.to_csv(tmp_path / "long.csv", index=False)
+    for frame, file in ((wide, "table.csv"), (wide.rename_axis(None), "table.csv"), (rows[rows.flow != 3], "long.csv")):
+        keys = {"missing": [-1], "zone": "Etc/GMT-1", "name": "mine"}
+        ours, wanted = f2stnet.load(frame, **keys), f2stnet.load(tmp_path / file, **keys)
+        same = wanted.digest if file == "table.csv" else ours.digest
+        assert (ours.digest, ours.nodes, ours.name) == (same, wanted.nodes, "mine")
+    assert not f2stnet.load(rows[rows.flow != 3]).mask[3, 1]
+    with pytest.raises(f2stnet.InputError, match=r"table, row 3, column 'a': 'x' is no number"):
+        f2stnet.load(pd.DataFrame({"time": hours[:3], "a": [1, 2, "x"]}))
+
+
+def test_a_graph_of_ones_own_is_matched_by_names() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2], "b": 3.0, "c": 4.0}, index=pd.date_range("2024", periods=2, freq="h"))
+    weights = np.array([[0, 5, 0], [5, 0, 0], [0, 0, 0]])  # c and a
+    series = f2stnet.load(frame, graph=from_matrix(weights, ["c", "a", "b"]))
+    assert series.nodes == ("a", "b", "c")
+    assert series.graph.adjacency.toarray()[0].tolist() == [0, 0, 5]
+    with pytest.raises(f2stnet.InputError, match="graph: sensor 'b' of the data is not in it"):
+        f2stnet.load(frame, graph=from_matrix(np.ones((2, 2)), ["a", "c"]))
+    with pytest.raises(f2stnet.InputError, match="graph: sensor 'd' is not in the data"):
+        f2stnet.load(frame, graph=from_matrix(np.ones((4, 4)), ["a", "b", "c", "d"]))
+
+
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
+    def stop(event: str, facts: dict[str, object]) -> None:
+        if event == "epoch" and facts["epoch"] == 2:
+            raise KeyboardInterrupt
+
+    settings = SMALL | {"training.epochs": 4}
+    whole = f2stnet.fit(waves(), "stid", settings=settings, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        f2stnet.fit(waves(), "stid", settings=settings, out=tmp_path / "run", listen=stop)
+    heard: list[str] = []
+    run = f2stnet.resume(waves(), tmp_path / "run", listen=lambda event, _: heard.append(event))
+    assert heard.count("epoch") == 2
+    assert run.metrics["test"] == whole.metrics["test"]
+    with pytest.raises(f2stnet.InputError, match="was started on other data"):
+        f2stnet.resume(waves(seed=1), tmp_path / "run")
+
+
+def test_the_recipe_of_a_model_s_paper_can_be_asked_for(tmp_path: Path) -> None:
+    series, settings = waves(), SHORT | {"training.epochs": 1, "model.layers": 1, "model.feed_forward": 8}
+    run = f2stnet.fit(series, "staeformer", settings=settings, out=tmp_path / "run", recipe="published")
+    assert (run.config.recipe, run.config.training.loss) == ("published", "huber")
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    settings = SHORT | {"training.epochs": np.int64(1), "training.learning_rate": np.float32(0.5)}
+    run = f2stnet.fit(waves(), "stid", seed=np.int64(3), settings=settings, out=tmp_path / "run")  # type: ignore[arg-type]
+    assert (run.config.seed, run.config.training.epochs, run.config.training.learning_rate) == (3, 1, 0.5)
+
+
+def test_keys_of_data_are_no_settings_of_a_run() -> None:
+    with pytest.raises(f2stnet.InputError, match="section 'data': how data is read is said where it is loaded"):
+        f2stnet.fit(waves(), settings={"data.zone": "UTC"})
+
+
+def test_a_series_and_a_run_show_themselves_in_a_line(run: f2stnet.Run) -> None:
+    assert repr(waves()) == "GraphSeries('waves': 240 steps of 1h from 2024-01-01T00:00:00, 4 nodes, c0)"
+    assert repr(run).startswith(f"Run('{run.folder}': f2stnet on waves, test MAE ")

@@ -8,13 +8,13 @@ run.forecast(series)
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from f2stnet.api import Backtest, Run, backtest, fit, load
+    from f2stnet.api import Backtest, Run, backtest, fit, load, resume
     from f2stnet.errors import InputError
     from f2stnet.graph import Graph
     from f2stnet.series import GraphSeries
 
 __version__ = "0.1.0"
-__all__ = ["Backtest", "Graph", "GraphSeries", "InputError", "Run", "backtest", "fit", "load"]
+__all__ = ["Backtest", "Graph", "GraphSeries", "InputError", "Run", "backtest", "fit", "load", "resume"]
 
 _HOMES = {"Graph": "graph", "GraphSeries": "series", "InputError": "errors"}
 

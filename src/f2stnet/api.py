@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ from f2stnet.series import GraphSeries
 from f2stnet.training import configure
 from f2stnet.training import fit as train
 from f2stnet.training import run as training_run
+from f2stnet.training.folder import RunFolder
+from f2stnet.training.settings import Recipe
 from f2stnet.training.trainer import Listener, silent
 
-__all__ = ["Backtest", "Run", "backtest", "fit", "free_folder", "load"]
+__all__ = ["Backtest", "Run", "backtest", "fit", "free_folder", "load", "resume"]
 
 A_SERIES = "a series, as f2stnet.load returns"
 
@@ -123,14 +126,16 @@ def fit(
     out: Path | str | None = None,
     start_from: Run | Path | str | None = None,
     listen: Listener = silent,
+    recipe: Recipe = "common",
 ) -> Run:
     """Train `model` on `series`; `settings` as `{"training.epochs": 20, "model.width": 32}`.
 
-    The run's folder is `out`, or the next free one under runs/.
+    The run's folder is `out`, or the next free one under runs/. With the recipe "published" the settings that are not
+    given are those of the model's paper. `listen` hears 'start', 'batch', 'epoch' and 'end', each with its facts.
     """
     _expect("fit: series", series, GraphSeries, A_SERIES)
     _expect("fit: model", model, str, "the name of a model, as 'f2stnet'")
-    _expect("fit: seed", seed, int, "a whole number")
+    _expect("fit: seed", seed, Integral, "a whole number")
     _expect("fit: settings", settings, Mapping | None, "a dict, as {'training.epochs': 20}")
     _expect("fit: start_from", start_from, training_run.Run | Path | str | None, "a run or its folder")
     sections: dict[str, dict[str, Any]] = {}
@@ -140,9 +145,16 @@ def fit(
             raise InputError(f"setting {dotted!r}: expected section.key, as training.epochs")
         sections.setdefault(section, {})[key] = value
     earlier = Run.load(start_from) if isinstance(start_from, Path | str) else start_from
-    config = configure(model, seed, {}, sections)
+    config = configure(model, int(seed), {}, sections, recipe)
     folder = Path(out) if out else free_folder(series.name, model)
     return Run.load(train(series, config, folder, start_from=earlier, listen=listen).folder)
+
+
+def resume(series: GraphSeries, folder: Path | str, listen: Listener = silent) -> Run:
+    """Go on with a run that was stopped, on the series it was begun with; it ends as if it had never been stopped."""
+    _expect("resume: series", series, GraphSeries, A_SERIES)
+    config = RunFolder(Path(folder)).config()
+    return Run.load(train(series, config, Path(folder), resume=True, listen=listen).folder)
 
 
 def backtest(run: Run, series: GraphSeries, stride: int | None = None, start: str | None = None) -> Backtest:

@@ -7,6 +7,7 @@ unknown keys and values of the wrong type by name.
 import dataclasses
 import datetime
 import json
+import numbers
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from f2stnet.errors import InputError
 from f2stnet.registry import did_you_mean
 
 Config = TypeVar("Config")
+NUMBERS: dict[Any, type] = {int: numbers.Integral, float: numbers.Real}
 
 
 def build(default: Config, values: Mapping[str, Any], where: str) -> Config:
@@ -55,11 +57,11 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
         if not isinstance(value, Mapping):
             raise InputError(f"{where} = {value!r}: expected a table")
         return {str(key): coerce(entry, args[1], f"{where}.{key}") for key, entry in value.items()}
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    if hint in (int, float) and isinstance(value, NUMBERS[hint]) and not isinstance(value, bool):
+        return hint(value)  # of numpy's numbers too
     if hint is str and isinstance(value, int | float | PurePath) and not isinstance(value, bool):
         return str(value)
-    if hint is Any or (isinstance(value, hint) and not (hint is int and isinstance(value, bool))):
+    if hint is Any or (hint not in NUMBERS and isinstance(value, hint)):
         return value
     shown = (
         f"= {value!r}" if isinstance(value, str | int | float | list | tuple) else f"is of type {type(value).__name__}"

@@ -41,7 +41,7 @@ def train(
         if data or model or seed is not None or keys or others or start_from or recipe != "common":
             raise InputError("--resume takes everything from the run's folder: give --out alone")
         config = RunFolder(out).config()
-        series = own_series(out, config.data, "continue it there")
+        series = own_series(out, config.data, "continue it there: f2stnet.resume(series, folder)")
     else:
         if data is None:
             raise InputError(

@@ -7,7 +7,6 @@ and one column for each channel.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +29,7 @@ from f2stnet.data.stamps import (
     show,
     stamps_from_numbers,
 )
-from f2stnet.data.tabular import MISSING, Tabular, open_table
+from f2stnet.data.tabular import MISSING, Tabular
 from f2stnet.errors import InputError
 
 CLOCKS = ("hour", "hours", "clock", "time_of_day")  # … beside a date
@@ -72,10 +71,9 @@ class Cells:
     met: tuple[str, ...] | None = None  # long: the nodes in the order in which rows first name them
 
 
-def read_cells(path: Path, config: CellsConfig, nodes: Sequence[str] = (), marks: tuple[str, ...] = ()) -> Cells:
-    """`nodes` are sensors that are known by now: a column of one's name holds its readings. `marks` are texts in
-    cells that mean 'not observed'."""
-    table = open_table(path, marks)
+def read_cells(table: Tabular, config: CellsConfig, nodes: Sequence[str] = ()) -> Cells:
+    """`nodes` are sensors that are known by now: a column of one's name holds its readings."""
+    path = table.path
     time = _time_column(table, config)
     times, texts = table.distinct(time) if time is not None else (np.zeros(0, np.int64), [])
     sensor, doubt = _sensor_column(table, config, nodes, _shared(times, texts))

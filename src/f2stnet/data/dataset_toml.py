@@ -45,7 +45,7 @@ from f2stnet.data.stamps import (
     show,
     stamps_from_numbers,
 )
-from f2stnet.data.tabular import is_table
+from f2stnet.data.tabular import is_table, open_table
 from f2stnet.errors import InputError
 from f2stnet.files import read_toml
 from f2stnet.series import GraphSeries
@@ -129,7 +129,7 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
 def _from_table(path: Path, how: DatasetConfig, marks: tuple[str, ...]) -> Cells:
     for key in ("array", "channels_from", "nodes_from", "nodes"):
         require(getattr(how, key) is None, f"{key} is for arrays; {path.name} is a table with named columns")
-    return read_cells(path, CellsConfig(**_given(how, CellsConfig)), marks=marks)
+    return read_cells(open_table(path, marks), CellsConfig(**_given(how, CellsConfig)))
 
 
 def _given(config: DatasetConfig, of: type) -> dict[str, Any]:

@@ -5,10 +5,10 @@ A spec is, in this order: the name of a registered set; a folder with a dataset.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from f2stnet.config import build
 from f2stnet.data.dataset_toml import DatasetConfig, read_dataset
@@ -17,11 +17,15 @@ from f2stnet.data.knowair import KnowairConfig, read_knowair
 from f2stnet.data.metro import MetroConfig, read_metro
 from f2stnet.data.pems import SETS, PemsConfig, read_pems
 from f2stnet.data.synthetic import CityConfig, city
-from f2stnet.data.table import TableConfig, read_table
+from f2stnet.data.table import TableConfig, read_frame, read_table
 from f2stnet.data.tabular import is_table
 from f2stnet.errors import InputError
+from f2stnet.graph import Graph
 from f2stnet.registry import Entry, Registry, did_you_mean
 from f2stnet.series import GraphSeries
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 sources = Registry("data set")  # make(config)
 formats = Registry("data format")  # make(path, config)
@@ -60,12 +64,40 @@ class Source:
         return series
 
 
-def load(spec: str | Path, **keys: Any) -> GraphSeries:
-    """`load("pems04")`, `load("my/folder", targets=["PM2.5"])`, `load("flow.csv", graph="roads.csv")`."""
-    if not isinstance(spec, str | Path):
-        kind = type(spec).__name__
-        raise TypeError(f"load: the data is of type {kind}, expected the name of a data set or the path of a file")
-    return resolve(spec, keys).load()
+def load(spec: "str | Path | pd.DataFrame", **keys: Any) -> GraphSeries:
+    """`load("pems04")`, `load("flow.csv", graph="roads.csv")`, `load(frame, zone="Europe/Berlin")`.
+
+    A pandas table is read as a file of the same rows would be. `graph` may be a Graph, too (`f2stnet.graph.from_matrix`
+    and its siblings make one); its nodes are found by their names.
+    """
+    graph = keys.pop("graph") if isinstance(keys.get("graph"), Graph) else None
+    if not isinstance(keys.get("graph"), str | Path | None):
+        kind, right = type(keys["graph"]).__name__, "a file or a Graph, as f2stnet.graph.from_matrix makes one"
+        raise TypeError(f"load: graph is of type {kind}, expected {right}")
+    if isinstance(spec, str | Path):
+        series = resolve(spec, keys).load()
+    else:
+        import pandas as pd
+
+        if not isinstance(spec, pd.DataFrame):
+            kind, right = type(spec).__name__, "the name of a data set, the path of a file or a pandas table"
+            raise TypeError(f"load: the data is of type {kind}, expected {right}")
+        series = read_frame(spec, build(TableConfig(), keys, "data"))
+    return series if graph is None else _joined(series, graph)
+
+
+def _joined(series: GraphSeries, graph: Graph) -> GraphSeries:
+    """The series with another graph of its sensors."""
+    place = {name: at for at, name in enumerate(graph.nodes)}
+    for name in series.nodes:
+        if name not in place:
+            raise InputError(f"graph: sensor {name!r} of the data is not in it")
+    if len(place) != len(series.nodes):
+        strange = sorted(set(place) - set(series.nodes))
+        raise InputError(f"graph: sensor {strange[0]!r} is not in the data")
+    if graph.nodes != series.nodes:
+        graph = graph.select([place[name] for name in series.nodes])
+    return replace(series, graph=graph)
 
 
 def resolve(spec: str | Path, keys: Mapping[str, Any]) -> Source:

@@ -1,10 +1,11 @@
-"""Sensor readings in one CSV or Parquet file, with or without a file that tells who is whose neighbour."""
+"""Sensor readings in one table, a CSV or Parquet file or pandas', with or without a file that tells who is whose
+neighbour."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +15,14 @@ from f2stnet.data.cells import Cells, CellsConfig, read_cells
 from f2stnet.data.graph_files import GraphConfig, edgeless, guess_graph, near
 from f2stnet.data.keys import all_missing_note, codes_and_marks, naming, observed, parse_holidays, parse_hours
 from f2stnet.data.stamps import show
+from f2stnet.data.tabular import Tabular, open_table, table_of
 from f2stnet.errors import InputError
 from f2stnet.graph import Graph, Weights
 from f2stnet.registry import few
 from f2stnet.series import GraphSeries
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,18 @@ class TableConfig(CellsConfig):
 
 
 def read_table(path: Path, config: TableConfig) -> GraphSeries:
+    return _series(open_table(path), config)
+
+
+def read_frame(frame: "pd.DataFrame", config: TableConfig) -> GraphSeries:
+    """The same from a pandas table; messages call it 'table'."""
+    return _series(table_of(frame, Path("table")), config)
+
+
+def _series(table: Tabular, config: TableConfig) -> GraphSeries:
+    path = table.path
     codes, marks = codes_and_marks(config.missing)
-    cells = read_cells(path, config, marks=marks)
+    cells = read_cells(replace(table, marks=marks), config)
     graph = edgeless(cells.nodes) if config.graph is None else _graph(config, path, cells.nodes, cells.met)
     values, mask, odd = observed(cells.values, codes, cells.channels)
     with naming(path):
@@ -107,7 +122,7 @@ def read_recent(
     config = replace(config, step=show_step(like.step), zone=zone)
     codes, marks = codes_and_marks(config.missing)
     codes = codes if "missing" in told else like.missing
-    cells = _one_channel(read_cells(path, config, like.nodes, marks), like, path)
+    cells = _one_channel(read_cells(open_table(path, marks), config, like.nodes), like, path)
     for name in cells.nodes:
         if name not in like.nodes:
             raise InputError(f"{path}: sensor {name!r} is not one the model knows{near(name, like.nodes)}")

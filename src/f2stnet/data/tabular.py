@@ -235,6 +235,13 @@ def _open_parquet(path: Path) -> Tabular:
         raise InputError(f"{path}: reading Parquet needs the package pyarrow") from None
     except (OSError, ValueError) as wrong:  # pyarrow's own errors are among these
         raise InputError(f"{path}: not a readable Parquet file ({wrong})") from None
+    return table_of(frame, path)
+
+
+def table_of(frame: "pd.DataFrame", path: Path) -> Tabular:
+    """A pandas table, by the name `path` in messages; an index that says something is a column before the others."""
+    import pandas as pd
+
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(names=[str(name or "") for name in frame.index.names])
     columns = _checked(path, [str(column) for column in frame.columns])

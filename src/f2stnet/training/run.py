@@ -61,6 +61,12 @@ class Run:
         chosen = torch.device(device) if device else config.training.torch_device()
         return cls(place.path, config, template, scaler, model.to(chosen).eval(), metrics, chosen, holder)
 
+    def __repr__(self) -> str:
+        """In a line: config, weights and every sensor's errors would fill screens."""
+        mae = self.metrics.get("test", {}).get("mae")
+        told = f", test MAE {mae:.4g}" if mae is not None else ""
+        return f"Run({str(self.folder)!r}: {self.config.model} on {self.template.name}{told})"
+
     @property
     def note(self) -> str:
         """What whoever uses this run should know, if anything."""

@@ -137,11 +137,18 @@ def configure(
         for name, keys in entry.published.items():
             given[name] = (PLAIN if name == "training" else {}) | keys | given.get(name, {})
     for section in given:
+        if section == "data":
+            raise InputError("section 'data': how data is read is said where it is loaded, not among a run's settings")
         if section not in ("window", "model", "training"):
             raise InputError(
                 f"unknown section {section!r}{did_you_mean(section, ('data', 'window', 'model', 'training'))}"
             )
-    window = build(WindowConfig(**entry.window), given.get("window", {}), "window")
+    try:
+        own_window = build(WindowConfig(), entry.window, "window")
+        own_training = build(TrainingConfig(), entry.training, "training")
+    except InputError as wrong:
+        raise InputError(f"model {model!r}, as it is registered: {wrong}") from None
+    window = build(own_window, given.get("window", {}), "window")
     if window.days and not entry.window.get("days"):
         raise InputError(f"window.days = {window.days}: model {model!r} reads no earlier days; leave it out")
     return RunConfig(
@@ -150,6 +157,6 @@ def configure(
         seed=seed,
         data=dict(data or {}),
         window=window,
-        training=build(TrainingConfig(**entry.training), given.get("training", {}), "training"),
+        training=build(own_training, given.get("training", {}), "training"),
         recipe=recipe,
     )

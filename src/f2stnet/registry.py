@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -45,6 +45,8 @@ class Registry(dict[str, Entry]):
         def file(make: Thing) -> Thing:
             if name in self:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
+            if not is_dataclass(config) or isinstance(config, type):
+                raise TypeError(f"{self.kind} {name!r}: config {config!r}: expected an instance of a dataclass")
             self[name] = Entry(name, make, config, summary, training, window or {}, published)
             return make
 

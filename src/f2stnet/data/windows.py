@@ -9,6 +9,7 @@ from torch import Tensor
 
 from f2stnet.calendar import nearest_kinds
 from f2stnet.data.scaler import Scaler
+from f2stnet.errors import InputError
 from f2stnet.graph import Graph
 from f2stnet.series import GraphSeries
 
@@ -202,7 +203,14 @@ class Windows:
         return (values - self.mean) / self.deviation
 
     def to_real(self, forecast: Float[Tensor, "B H N Y"]) -> Float[Tensor, "B H N Y"]:
-        """A model's scaled forecast of the target channels in real units."""
+        """A model's scaled forecast of the target channels in real units. One of another shape could still be held
+        against labels, by broadcasting, and mean nothing."""
+        wanted = (self.horizon, self.raw.shape[1], len(self.targets))
+        if tuple(forecast.shape[1:]) != wanted:
+            raise InputError(
+                f"the model's forecast has the shape {list(forecast.shape)}, expected [windows, {wanted[0]} steps, "
+                f"{wanted[1]} sensors, {wanted[2]} targets]"
+            )
         return forecast * self.target_deviation + self.target_mean
 
     def _earlier_days(self, ahead: Int[Tensor, "B H"]) -> Earlier:

@@ -74,7 +74,8 @@ class RunFolder:
         path = self.path / "config.toml"
         if not path.is_file():
             raise InputError(f"{self.path}: not a run folder (it has no config.toml)")
-        return RunConfig.from_table(read_toml(path), str(path))
+        with reading(path):
+            return RunConfig.from_table(read_toml(path), str(path))
 
     def template(self) -> tuple[GraphSeries, Scaler, str]:
         """A series of no steps that is otherwise like the one trained on, its scaler, and its data's digest."""
@@ -141,7 +142,18 @@ class RunFolder:
 
 
 def _save(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    plain: dict[str, Tensor] = {}
+    taken: set[int] = set()  # memory that a tensor before has: tied weights are saved once for each name
+    for name, tensor in tensors.items():
+        if tensor.layout != torch.strided:
+            raise InputError(
+                f"{path}: {name!r} is a sparse tensor, which cannot be saved; keep its indices and values, or register "
+                "it with persistent=False"
+            )
+        plain[name] = tensor.detach().cpu().contiguous()
+        if (memory := plain[name].untyped_storage().data_ptr()) in taken:
+            plain[name] = plain[name].clone()
+        taken.add(memory)
     write_atomically(path, lambda target: save_file(plain, target, header or None))
 
 

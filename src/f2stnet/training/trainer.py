@@ -187,7 +187,8 @@ def adam(parameters: list[nn.Parameter], config: TrainingConfig, device: torch.d
     rate = torch.tensor(config.learning_rate, device=device)
     kind = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
     captured = device.type == "cuda"
-    return kind(parameters, rate, weight_decay=config.weight_decay, fused=True, capturable=captured)
+    fused = all(parameter.is_floating_point() for parameter in parameters)  # complex ones cannot be
+    return kind(parameters, rate, weight_decay=config.weight_decay, fused=fused, capturable=captured)
 
 
 def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.Parameter], clip: float) -> None:

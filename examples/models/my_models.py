@@ -26,7 +26,8 @@ class NeighbourGRU(nn.Module):
     def __init__(self, config: NeighbourGRUConfig, task: Task) -> None:
         super().__init__()
         self.horizon, self.outputs = task.horizon, len(task.targets)
-        self.register_buffer("operator", torch.from_numpy(task.graph.operator.toarray()).float())  # Â, [N, N]
+        matrix = torch.from_numpy(task.graph.operator.toarray()).float()  # Â, [N, N]
+        self.register_buffer("operator", matrix, persistent=False)  # known from the graph: not saved, not sent
         self.gru = nn.GRU(4 * task.channels, config.width, batch_first=True)
         self.head = nn.Linear(config.width, self.horizon * self.outputs)
 

@@ -198,6 +198,9 @@ def test_gaps_become_missing_steps_and_are_counted(tmp_path: Path) -> None:
 def test_a_time_between_steps_is_refused_by_row(tmp_path: Path) -> None:
     message = refused(tmp_path, WIDE + "2024-01-01 00:17,6,60\n")
     assert message.startswith("x.csv, row 5: 2024-01-01 00:17 is not a whole number of steps (5min)")
+    assert message.endswith(
+        "the key step gives another step, and times that lie on no even grid have to be rounded before"
+    )
 
 
 def test_the_same_time_twice_is_refused_with_both_rows(tmp_path: Path) -> None:

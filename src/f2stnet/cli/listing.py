@@ -23,7 +23,7 @@ from f2stnet.federated.schedule import schedules
 from f2stnet.federated.settings import FederationConfig
 from f2stnet.models import models
 from f2stnet.registry import Registry, did_you_mean
-from f2stnet.training import TrainingConfig
+from f2stnet.training import TrainingConfig, configure
 
 ROOMS: dict[str, list[Registry]] = {
     "models": [models],
@@ -55,12 +55,11 @@ def show(
             console.err.print(f"left out: {why}", soft_wrap=True)
     entries = {entry.name: entry for room in ROOMS.values() for registry in room for entry in registry.values()}
     if what and what in models:
-        found = models[what]
-        window, training = WindowConfig(**found.window), TrainingConfig(**found.training)
-        _print_keys({"model": found.config, "window": window, "training": training}, as_json)
+        made = configure(what)
+        _print_keys({"model": made.settings, "window": made.window, "training": made.training}, as_json)
     elif what and all(name in methods for name in names(what)):
-        made = compose(what)
-        _print_keys(made.settings, as_json, sends=made)
+        method = compose(what)
+        _print_keys(method.settings, as_json, sends=method)
     elif what in schedules:
         _print_keys({"ffa": build(methods["ffa"].config, {"schedule": what}, "ffa")}, as_json)
     elif what in entries:

@@ -34,6 +34,7 @@ from f2stnet.errors import InputError
 
 CLOCKS = ("hour", "hours", "clock", "time_of_day")  # … beside a date
 TIMES = ("time", "timestamp", "datetime", "date_time", "date", "stamp", "time_stamp", "ts")
+UNEVEN = "; the key step gives another step, and times that lie on no even grid have to be rounded before"
 Layout = Literal["auto", "wide", "long"]
 _NUMBER = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?|[-+]?inf", re.IGNORECASE)
 _WHOLE = re.compile(r"[-+]?\d+")
@@ -106,7 +107,7 @@ def read_cells(table: Tabular, config: CellsConfig, nodes: Sequence[str] = ()) -
     step = parse_step(config.step) if config.step else guess
     with naming(path):
         moments, zone, notes = one_clock(stamps, config.zone, step, sensors, place)
-    grid = lay(moments, step, place, "; without the key zone times are taken as they are" if zone else "")
+    grid = lay(moments, step, place, "; without the key zone times are taken as they are" if zone else UNEVEN)
     if "" in met:
         i = int(np.argmax(sensors == met.index("")))
         raise InputError(f"{place(i)}, column {sensor!r}: is empty, expected the name of a sensor")

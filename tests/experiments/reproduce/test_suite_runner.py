@@ -144,6 +144,19 @@ def test_a_run_that_fails_is_told_and_logged_and_the_rest_goes_on(bench: Bench) 
     assert not list((bench.folder / "work").iterdir())
 
 
+def test_the_log_says_where_a_model_failed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(measure, "measure", fail)
+    told: list[str] = []
+    runner._note(Ended(of=1), worker.work(bench.plan().todo[0].job), told.append)
+    assert told == ["[1/1] STID · tiny-city · seed 0: failed: RuntimeError: mat1 and mat2 shapes cannot be multiplied"]
+    log = (bench.store.root / ".failures.log").read_text(encoding="utf-8")
+    assert 'raise RuntimeError("mat1' in log
+    assert log.endswith("multiplied\n")
+
+
 def test_a_set_too_short_for_its_window_is_one_line_and_the_others_run(bench: Bench) -> None:
     short = city(bench.folder / "short", steps=20, name="short-city")
     made = bench.plan(data=[*bench.data, str(short)])

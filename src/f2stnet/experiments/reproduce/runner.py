@@ -177,13 +177,13 @@ def _note(ended: Ended, outcome: Outcome, tell: Tell) -> None:
     else:
         ended.failed.append(f"{outcome.job.run.label}: failed: {outcome.message}")
         tell(f"{label}: failed: {outcome.message}")
-        _log(outcome.job.results, ended.failed[-1])
+        _log(outcome.job.results, f"{ended.failed[-1]}\n{outcome.trace}")
 
 
-def _log(results: Path, line: str) -> None:
+def _log(results: Path, told: str) -> None:
     try:
         with (results / ".failures.log").open("a", encoding="utf-8") as log:
-            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
+            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {told}")
     except OSError:
         pass  # it was told; a full disk must not end the suite here
 

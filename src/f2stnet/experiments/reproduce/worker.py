@@ -11,10 +11,12 @@ import os
 import shutil
 import signal
 import threading
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce.datasets import Found
 from f2stnet.experiments.reproduce.records import Store
 from f2stnet.experiments.reproduce.suite import Run
@@ -46,6 +48,7 @@ class Outcome:
     ended: Literal["done", "there", "busy", "failed", "full"]
     message: str = ""
     seconds: float = 0.0
+    trace: str = ""  # where it failed, if that is news: of an error in somebody's model
 
 
 def begin(threads: int) -> None:
@@ -84,7 +87,8 @@ def work(job: Job) -> Outcome:
             return Outcome(job, "full", line)
         if record is None:
             shutil.rmtree(job.place, ignore_errors=True)  # going on with it would end the same way
-        return Outcome(job, "failed", line)
+        trace = "" if isinstance(wrong, InputError | OSError) else traceback.format_exc()
+        return Outcome(job, "failed", line, trace=trace)
     rmse = record["test"].get("rmse")
     told = f"RMSE {rmse:.2f}" if rmse is not None else "measured"
     return Outcome(job, "done", told, record["wall_seconds"])

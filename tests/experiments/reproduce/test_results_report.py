@@ -10,7 +10,9 @@ import pytest
 from made_up import fill, make
 from tiny import SUITE, suite_file
 
+from f2stnet.experiments.reproduce import png
 from f2stnet.experiments.reproduce.gather import all_suites, gather
+from f2stnet.experiments.reproduce.png import rasteriser
 from f2stnet.experiments.reproduce.records import Store
 from f2stnet.experiments.reproduce.report import report
 from f2stnet.experiments.reproduce.results_file import results_markdown
@@ -72,25 +74,35 @@ def test_the_same_records_give_the_same_files_and_old_ones_go(results: Path, tmp
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_pixels_are_drawn_anew_only_where_a_figure_changed(
-    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    drawn: list[str] = []
+def test_pixels_are_drawn_anew_only_where_a_figure_changed(results: Path, tmp_path: Path) -> None:
+    if rasteriser()[1]:
+        pytest.skip(rasteriser()[1])
 
-    def rasterise(text: str) -> bytes:
-        drawn.append(text)
-        return str(len(drawn)).encode()
+    def drawn() -> dict[str, int]:
+        return {path.stem: path.stat().st_mtime_ns for path in (tmp_path / "report" / "figures").glob("*.png")}
 
-    monkeypatch.setattr("f2stnet.experiments.reproduce.report.rasteriser", lambda: (rasterise, ""))
     report(results, tmp_path)
-    figures = sorted((tmp_path / "report" / "figures").glob("*.svg"))
-    assert len(drawn) == len(figures) > 2
-    assert all(path.with_suffix(".png").exists() for path in figures)
-    drawn.clear()
+    first, figures = drawn(), sorted((tmp_path / "report" / "figures").glob("*.svg"))
+    assert sorted(first) == [path.stem for path in figures]
+    assert len(first) > 2 * png.WORTH  # so that several processes had their share
     figures[0].write_text("another figure")
     figures[1].with_suffix(".png").unlink()
     report(results, tmp_path)
-    assert sorted(drawn) == sorted(path.read_text() for path in figures[:2])
+    assert {name for name, when in drawn().items() if when != first[name]} == {path.stem for path in figures[:2]}
+
+
+@pytest.mark.parametrize("python", ["/bin/false", "no such file"])
+def test_pixels_are_drawn_where_no_process_can_be_started_too(
+    python: str, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if rasteriser()[1]:
+        pytest.skip(rasteriser()[1])
+    report(results, tmp_path / "by many")
+    monkeypatch.setattr(png.sys, "executable", python)
+    report(results, tmp_path / "by one")
+    many, one = (sorted((tmp_path / by / "report" / "figures").glob("*.png")) for by in ("by many", "by one"))
+    assert [path.read_bytes() for path in many] == [path.read_bytes() for path in one]
+    assert many
 
 
 def test_where_nothing_was_run_the_paper_s_figure_and_the_missing_set_are_said(results: Path) -> None:

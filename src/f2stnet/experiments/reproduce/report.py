@@ -6,19 +6,19 @@ report/tables/*.csv      a line a cell; *.tex for booktabs
 report/figures/*.svg     and *.png, where png.py can make them
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from f2stnet.experiments.reproduce.gather import gather
 from f2stnet.experiments.reproduce.latex import latex
-from f2stnet.experiments.reproduce.png import rasteriser
+from f2stnet.experiments.reproduce.png import begin_drawing, rasteriser
 from f2stnet.experiments.reproduce.results_file import results_markdown
 from f2stnet.experiments.reproduce.results_page import results_page
 from f2stnet.experiments.reproduce.sheet import sheet
 from f2stnet.experiments.reproduce.suite import Suite
 from f2stnet.experiments.reproduce.svg import svg
-from f2stnet.files import write_bytes, write_text
+from f2stnet.files import write_text
 
 
 @dataclass
@@ -40,8 +40,8 @@ def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> W
     texts = {folder / "tables" / f"{table.key}.csv": sheet(table) for table in tables}
     texts |= {folder / "tables" / f"{table.key}.tex": latex(table) for table in tables}
     drawn = {folder / "figures" / f"{figure.key}.svg": svg(figure) for figure in figures}
-    rasterise, no_png = rasteriser()
-    pixels = {path.with_suffix(".png") for path in drawn} if rasterise else set()
+    no_png = rasteriser()[1]
+    pixels = set() if no_png else {path.with_suffix(".png") for path in drawn}
     of_today = {*texts, *drawn, *pixels}
     for kind in ("tables", "figures"):
         for old in (folder / kind).glob("*.*"):
@@ -50,19 +50,12 @@ def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> W
     for path, text in texts.items():
         write_text(path, text)
     for path, text in drawn.items():
-        _draw(path, text, rasterise)
+        if not (path.exists() and path.read_text(encoding="utf-8") == text):  # else its pixels are as they should be
+            write_text(path, text)
+    finish_drawing = begin_drawing([] if no_png else list(drawn))
     results_page(found).write(folder / "index.html")
     write_text(out / "RESULTS.md", results_markdown(found))
+    finish_drawing()
     return Written(
         out / "RESULTS.md", folder / "index.html", len(found.records), len(tables), len(figures), found.refused, no_png
     )  # fmt: skip
-
-
-def _draw(path: Path, text: str, rasterise: Callable[[str], bytes] | None) -> None:
-    """Pixels take most of a report's time, so those of a figure that is the same as before are kept. The SVG is written
-    after them: it is the mark that they are its own."""
-    same = path.exists() and path.read_text(encoding="utf-8") == text
-    if rasterise is not None and not (same and path.with_suffix(".png").exists()):
-        write_bytes(path.with_suffix(".png"), rasterise(text))
-    if not same:
-        write_text(path, text)

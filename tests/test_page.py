@@ -152,3 +152,15 @@ def test_writing_leaves_one_file(tmp_path: Path) -> None:
     sample().write(tmp_path / "new" / "page.html")
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["page.html"]
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_beside_a_colour_scale_the_title_of_the_axis_has_room_below_the_labels() -> None:
+    """What plotly leaves there by itself is too little, and the title lies among the labels."""
+    scale = {"colorbar": page.colour_bar("share")}
+    titled = {"xaxis": {"title": page.axis_title("round")}}
+    for trace in ({"type": "heatmap", **scale}, {"type": "scatter", "marker": scale}):
+        (shown,) = figure_json(page.figure([trace], titled, ""))
+        assert shown["layout"]["margin"]["b"] == page.BELOW
+    for data, layout in (([{"type": "scatter"}], titled), ([{"type": "heatmap", **scale}], {})):
+        (shown,) = figure_json(page.figure(data, layout, ""))
+        assert shown["layout"]["margin"]["b"] < page.BELOW

@@ -25,6 +25,7 @@ PALETTE = tuple(f"var(--c{number})" for number in range(1, 7))  # told apart by 
 LEVELS = "Viridis"  # the colour scale for amounts; its order is the same to colour-blind readers
 SHARES = [[0, GRID], [1, PALETTE[0]]]  # the colour scale for shares, where nothing should look like nothing
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+BELOW = 48  # pixels for an axis' labels and title: beside a colour scale plotly finds too few, one over the other
 
 
 @dataclass
@@ -105,7 +106,7 @@ def faint(colour: str) -> str:
 def colour_bar(title: str) -> dict[str, Any]:
     """A scale above the plot, where it takes no width on a phone."""
     return {
-        "orientation": "h", "x": 0, "xanchor": "left", "xpad": 0, "y": 1.01, "yanchor": "bottom", "ypad": 0, "len": 1,
+        "orientation": "h", "x": 0, "xanchor": "left", "xpad": 0, "y": 1, "yanchor": "bottom", "ypad": 5, "len": 1,
         "thickness": 9, "outlinewidth": 0, "title": {"text": escape(title), "side": "top"}, "nticks": 6,
         "tickfont": {"color": MUTED},
     }  # fmt: skip
@@ -164,7 +165,11 @@ def figure(
     square: bool = False,
 ) -> Html:
     """A plot as wide as its column and `height` pixels high; a `square` one is lower where the column is narrow."""
-    shown = {"data": list(data), "layout": _dress(layout) | {"height": height, "meta": {"square": square}}}
+    dressed = _dress(layout) | {"height": height, "meta": {"square": square}}
+    scaled = any("colorbar" in part for trace in data for part in (trace, trace.get("marker", {})))
+    if scaled and "title" in dressed["xaxis"]:
+        dressed["margin"] |= {"b": BELOW}
+    shown = {"data": list(data), "layout": dressed}
     above = f"<h3>{escape(title)}</h3>" if title else ""
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""
     return Html(

@@ -56,7 +56,8 @@ def test_counts_since_1970(tmp_path: Path, count: str, unit: str) -> None:
 
 
 def test_another_way_of_writing_times(tmp_path: Path) -> None:
-    assert told(tmp_path, "time,A\n1.1.2024 8:00,1\n").endswith("the key time_format describes another way of writing")
+    message = told(tmp_path, "time,A\n1.1.2024 8:00,1\n")
+    assert message.endswith("the key time_format describes another way of writing, as %d.%m.%Y %H:%M")
     assert "time_format" in told(tmp_path, "time,A\n202401010800,1\n")
 
 
@@ -66,6 +67,48 @@ def test_a_column_of_texts_and_a_text_among_numbers(tmp_path: Path) -> None:
     for cells in (("2", "-"), ("-", "-")):
         message = told(tmp_path, f"time,A,B\n2024-01-01 00:00,1,{cells[0]}\n2024-01-01 01:00,3,{cells[1]}\n")
         assert message.endswith("'-' is no number; if it means 'not observed', the key missing says so, as ['-']")
+
+
+def test_a_column_of_units_and_a_row_of_units(tmp_path: Path) -> None:
+    """The key missing would be the wrong advice for either."""
+    message = told(tmp_path, "time,sensor,flow,unit\n2024-01-01 00:00,a,1,veh\n2024-01-01 01:00,a,3,veh\n")
+    assert "'veh' is no number, nor is any other cell; take the column out (in the long layout the key" in message
+    message = told(tmp_path, OK.replace("B\n", "B\n,veh/h,veh/h\n"))
+    assert "row 2, column 'A': 'veh/h' is no number; if its row is a second header, take it out; if it" in message
+    once = told(tmp_path, OK.replace(",1,2", ",-,2"))
+    assert once.endswith("'-' is no number; if it means 'not observed', the key missing says so, as ['-']")
+
+
+@pytest.mark.parametrize("text", ["1 420", "1\u00a0420", "1\u202f420.5", "-1'420"])
+def test_thousands_that_are_set_apart(tmp_path: Path, text: str) -> None:
+    assert told(tmp_path, OK.replace(",1,", f",{text},")).endswith("is no number; take what separates thousands out")
+    german = "time;A\n2024-01-01 00:00;1,5\n2024-01-01 01:00;1.420,5\n"
+    assert told(tmp_path, german).endswith("have a decimal comma; take points between thousands out")
+
+
+@pytest.mark.parametrize(("text", "moment"), [("45292.0", "2024-01-01 00:00"), ("45292.34375", "2024-01-01 08:15")])
+def test_counts_of_excel(tmp_path: Path, text: str, moment: str) -> None:
+    for table in (f"time,A\n{text},1\n", f"time;A\n{text.replace('.', ',')};1\n"):
+        assert f"; if it is Excel's count of days, {moment}, give" in told(tmp_path, table)
+
+
+@pytest.mark.parametrize("text", ["Total", ""])
+def test_a_row_of_totals(tmp_path: Path, text: str) -> None:
+    message = told(tmp_path, f"{OK}{text},4,6\n")
+    assert message.startswith(f"x.csv, row 4: {text!r} is no time")
+    assert message.endswith("a row without a time, as one of totals, has to be taken out")
+
+
+def test_a_title_above_the_header_and_another_encoding(tmp_path: Path) -> None:
+    assert told(tmp_path, f"Counts,,\n{OK}") == "x.csv: column 2 has no name; the first line has to be the header"
+    (tmp_path / "y.csv").write_bytes("time,Südring\n".encode("latin-1"))
+    with pytest.raises(InputError, match="row 1: byte 0xfc is not UTF-8 text; save it as UTF-8"):
+        load(tmp_path / "y.csv")
+
+
+def test_columns_that_are_not_listed_are_counted(tmp_path: Path) -> None:
+    head = ",".join(["when", *"ABCDEFGHIJ"])
+    assert "columns when, A, B, C, D, E, F, G and 3 more: no 'time'" in told(tmp_path, f"{head}\n{'1,' * 10}1\n")
 
 
 def test_decimal_commas(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def test_other_writings_are_refused_by_row_and_text(text: str) -> None:
     with pytest.raises(InputError, match=r"^file, row 1: ") as refused:
         parse_stamps(["2024-03-31 08:05", text], place)
     assert repr(text) in str(refused.value)
-    assert "time_format" in str(refused.value)
+    helps = "time_format" if any(letter.isdigit() for letter in text) else "has to be taken out"
+    assert helps in str(refused.value)
 
 
 def test_a_time_format_reads_other_writings() -> None:
@@ -101,6 +102,26 @@ def test_a_time_format_reads_other_writings() -> None:
     offset = parse_stamps(["31.03.2024 08:05 +0200"], place, "%d.%m.%Y %H:%M %z")
     assert offset.utc is not None
     assert offset.utc[0] == np.datetime64("2024-03-31T06:05")
+
+
+@pytest.mark.parametrize(
+    ("text", "time_format", "clock"),
+    [
+        ("2024-02-29 24:00", None, "2024-03-01T00:00"),
+        ("2023/12/31T24:00:00", None, "2024-01-01T00:00"),
+        ("2024-02-28 24:00+01:00", None, "2024-02-29T00:00"),
+        ("31.12.2023 24:00", "%d.%m.%Y %H:%M", "2024-01-01T00:00"),
+        ("31.12.2023 05:24:00", "%d.%m.%Y %H:%M:%S", "2023-12-31T05:24"),
+    ],
+)
+def test_24_00_is_the_midnight_at_the_end_of_a_day(text: str, time_format: str | None, clock: str) -> None:
+    assert parse_stamps([text], place, time_format).written[0] == np.datetime64(clock)
+
+
+@pytest.mark.parametrize("text", ["2024-02-29 24:01", "2024-02-29 24:00:01", "2024-02-30 24:00", "9999-12-31 24:00"])
+def test_later_than_24_00_no_day_is(text: str) -> None:
+    with pytest.raises(InputError, match=r"row 0: .* is no time"):
+        parse_stamps([text], place)
 
 
 def test_a_mix_of_offset_and_none_is_refused() -> None:
@@ -231,3 +252,10 @@ def test_a_mistyped_year_does_not_fill_the_memory() -> None:
     wrong = np.append(day, np.datetime64("2124-01-02T00:00"))
     with pytest.raises(InputError, match="row 288: 2124-01-02 00:00 is far from the other times"):
         lay(wrong, 300, place)
+
+
+def test_times_that_jitter_are_not_told_as_one_far_off() -> None:
+    jitter = np.random.default_rng(0).integers(0, 50, 500)
+    hours = np.datetime64("2024-01-01T00:00:00") + (3600 * (np.arange(500) // 5) + jitter) * np.timedelta64(1, "s")
+    with pytest.raises(InputError, match=r"row 0: with a step of 1s only \d+ of \d+ steps would be there; the key"):
+        lay(hours, 1, place)

@@ -31,6 +31,7 @@ from f2stnet.data.stamps import (
 )
 from f2stnet.data.tabular import MISSING, Tabular
 from f2stnet.errors import InputError
+from f2stnet.registry import few
 
 CLOCKS = ("hour", "hours", "clock", "time_of_day")  # … beside a date
 TIMES = ("time", "timestamp", "datetime", "date_time", "date", "stamp", "time_stamp", "ts")
@@ -151,7 +152,7 @@ def _time_column(table: Tabular, config: CellsConfig) -> str | None:
     if len(found) > 1:
         raise InputError(f"{table.path}: columns {found[0]!r} and {found[1]!r} could both be times; the key time tells")
     if not found and table.columns[0]:
-        shown = ", ".join(table.columns[:8])
+        shown = few(table.columns, 8)
         raise InputError(f"{table.path}: columns {shown}: no 'time'; the key time names the column of times")
     return found[0] if found else ""  # a first column without a name, as pandas writes its index
 
@@ -183,7 +184,7 @@ def _sensor_column(
         )
     if config.layout == "long":
         if not found:
-            shown = ", ".join(table.columns[:8])
+            shown = few(table.columns, 8)
             raise InputError(f"{table.path}: columns {shown}: no 'sensor'; the key sensor names that column")
         return found[0], ()
     found = [column for column in found if column not in nodes]

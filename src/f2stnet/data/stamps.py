@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import MAXYEAR, UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ PARTS_OF_A_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 IN_UTC = "times carry an offset from UTC and no zone is given: the calendar is that of UTC"
 # Year first, so that no day can be taken for a month; anything else needs a time_format.
 _ISO = re.compile(r"\d{4}([-/])\d{2}\1\d{2}(?:[T ].+)?|\d{8}(?:[T ].+)?")
+_END_OF_DAY = re.compile(r"(?<![-+:\d])24(?=:00(:00)?(?![:.\d]))")
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def parse_stamps(texts: Sequence[str], place: Place, time_format: str | None = N
         moment = _moment(text, time_format)
         if moment is None:
             way = f"the format {time_format!r}" if time_format else "ISO 8601, as 2024-03-31 08:05"
-            other = "" if time_format else stamp_hint(text)
+            other = "" if time_format else stamp_hint(text, i > 0)
             raise InputError(f"{place(i)}: {text!r} is no time in {way}{other}")
         if moments and (moment.tzinfo is None) != (moments[0].tzinfo is None):
             raise InputError(f"{place(i)}: {text!r} and {texts[0]!r} ({place(0)}): only one has an offset from UTC")
@@ -59,6 +60,14 @@ def parse_stamps(texts: Sequence[str], place: Place, time_format: str | None = N
 
 
 def _moment(text: str, time_format: str | None) -> datetime | None:
+    found = _written(text, time_format)
+    if found is None and _END_OF_DAY.search(text):  # 24:00 is the midnight at the end of a day
+        begun = _written(_END_OF_DAY.sub("00", text), time_format)
+        return None if begun is None or begun.year == MAXYEAR else begun + timedelta(days=1)
+    return found
+
+
+def _written(text: str, time_format: str | None) -> datetime | None:
     try:
         if time_format is not None:
             return datetime.strptime(text, time_format)
@@ -193,6 +202,12 @@ def lay(stamps: np.ndarray, step: int | None, place: Place, hint: str = "") -> G
     index = seconds // step
     steps, found = int(index.max()) + 1, len(np.unique(index))
     if steps > 100 * found + 10_000:  # one mistyped year would fill the memory with nothing
+        early, late = np.quantile(index, [0.05, 0.95])
+        if late - early > 0.5 * steps:  # no single one is far off: times of a few seconds' jitter
+            raise InputError(
+                f"{place(0)}: with a step of {show_step(step)} only {found} of {steps} steps would be there; the key "
+                "step gives another, of which all times have to be a whole number apart"
+            )
         far = int(np.argmax(np.abs(index - np.median(index))))
         raise InputError(
             f"{place(far)}: {show(stamps[far])} is far from the other times; of {steps} steps only {found} "

@@ -88,11 +88,11 @@ class Tabular:
             results.append(parsed)
             bad = np.flatnonzero((parsed.isna() & ~empty).to_numpy())
             if len(bad):
-                none_is = len(bad) == int((~empty).sum()) and cells.iloc[bad].nunique() > 1
-                wrong.append((int(bad[0]), column, str(texts.iloc[bad[0], i]), none_is))
+                kinds = cells.iloc[bad].nunique() if len(bad) == int((~empty).sum()) else 0
+                wrong.append((int(bad[0]), column, str(texts.iloc[bad[0], i]), kinds, len(bad) == 1 and bad[0] == 0))
         if wrong:
-            record, column, text, none_is = min(wrong, key=lambda found: found[0])
-            hint = number_hint(text, self.decimal, self.marks is not None, none_is)
+            record, column, text, kinds, below_header = min(wrong, key=lambda found: found[0])
+            hint = number_hint(text, self.decimal, self.marks is not None, kinds, below_header)
             raise InputError(f"{self.path}, row {self.row(record)}, column {column!r}: {text!r} is no number{hint}")
         return results
 
@@ -222,7 +222,7 @@ def _checked(path: Path, columns: list[str]) -> tuple[str, ...]:
         if column in columns[:place]:
             raise InputError(f"{path}: columns {columns.index(column) + 1} and {place + 1} are both named {column!r}")
         if not column and place:
-            raise InputError(f"{path}: column {place + 1} has no name")
+            raise InputError(f"{path}: column {place + 1} has no name; the first line has to be the header")
     return tuple(columns)
 
 
@@ -264,5 +264,6 @@ def read_text(path: Path) -> str:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as wrong:
         row = raw.count(b"\n", 0, wrong.start) + 1
-        raise InputError(f"{path}, row {row}: byte 0x{raw[wrong.start]:02x} is not UTF-8 text") from None
+        byte = f"byte 0x{raw[wrong.start]:02x}"
+        raise InputError(f"{path}, row {row}: {byte} is not UTF-8 text; save it as UTF-8") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -262,11 +262,11 @@ def test_a_code_for_missing_that_nobody_named_is_pointed_out(tmp_path: Path) -> 
     frame = flow()
     frame.loc[::9, "A"] = -999
     frame.to_csv(tmp_path / "own.csv", index=False)
-    told = "note: far from all other readings: -999 (38 times in 'value')"
+    told = "note: unlike all other readings: -999 (38 times in 'value')"
     assert told in call("data", "check", tmp_path / "own.csv").stdout
     words = ("train", "--data", tmp_path / "own.csv", "--model", "last-value", *WINDOW)
     shown = call(*words, "--out", tmp_path / "run").stderr
     assert told in shown
     assert "data.missing=[-999]" in shown
     named = call(*words, "--set", "data.missing=[-999]", "--out", tmp_path / "named")
-    assert "far from" not in named.stderr
+    assert "unlike" not in named.stderr

@@ -19,10 +19,18 @@ def with_code(code: float, times: int = 20, flow: np.ndarray = FLOW) -> np.ndarr
 
 @pytest.mark.parametrize(
     ("code", "text"),
-    [(-999, "-999"), (-9999, "-9999"), (9999, "9999"), (-999.9, "-999.9"), (-99, "-99"), (-9, "-9"), (32767, "32767")],
+    [
+        *((-999, "-999"), (-9999, "-9999"), (9999, "9999"), (-999.9, "-999.9"), (-99, "-99"), (-9, "-9")),
+        *((-1, "-1"), (32767, "32767")),
+    ],
 )
 def test_a_code_is_found_with_its_count(code: float, text: str) -> None:
     assert find_codes(with_code(code)) == [(text, 20)]
+
+
+def test_minus_one_among_counts_is_a_code_and_their_zeros_are_none() -> None:
+    counts = np.where(FLOW < 70, 0, FLOW.round())
+    assert find_codes(with_code(-1, 20, counts)) == [("-1", 20)]
 
 
 def test_several_codes_are_found() -> None:
@@ -41,6 +49,7 @@ def test_several_codes_are_found() -> None:
         with_code(900, 1),  # one outlier, or two
         with_code(-999, 2),
         np.arange(400) % 2,
+        np.arange(400) % 21 - 1 - (np.arange(400) % 42 == 0),  # degrees from -2 on: -1 is one of them
         np.full(400, 7.0),
         np.tile(np.arange(100), 4),  # 99 is the highest of many
         np.random.default_rng(0).lognormal(3, 1.5, 5_000).round(),  # a long tail
@@ -55,7 +64,7 @@ def test_the_note_names_value_count_channel_and_key() -> None:
     values = np.stack([with_code(-999), with_code(150, 20)], axis=1)[:, None]
     (note,) = code_note(values, np.isfinite(values), ("rain", "flow"), (0.0,))
     assert note == (
-        "far from all other readings: -999 (20 times in 'rain'); if it means 'not observed', set data.missing=[0, -999]"
+        "unlike all other readings: -999 (20 times in 'rain'); if it means 'not observed', set data.missing=[0, -999]"
     )
 
 

@@ -67,3 +67,10 @@ def test_silent_sensors_are_named_up_to_ten() -> None:
     assert note.startswith("sensors without a single observation: s1, s2,")
     assert note.endswith("s10 and 1 more")
     assert all_missing_note(np.ones((2, 12, 1), dtype=bool), ("s",) * 12) == ()
+
+
+@pytest.mark.parametrize("entry", ["-1,999", "-1;999", "-9,99", "0, -999.9"])
+def test_numbers_with_commas_are_no_text_that_cells_hold(entry: str) -> None:
+    """Taken for one, it would be found in no cell, and both codes would stay readings."""
+    with pytest.raises(InputError, match=r"no list; \[-1, 999\] is one, and decimals have a point"):
+        codes_and_marks([entry])

@@ -1,6 +1,7 @@
 """Numbers that look like a code for 'not observed': -999, 9999 and the like.
 
-Such a code is one and the same number, there several times, at an end of its channel and far from everything else.
+Such a code is one and the same number, there several times, at an end of its channel and far from everything else, or
+-1 or a number in nines as the only one below zero.
 Nothing is dropped: who knows the sensors is told, and decides.
 """
 
@@ -34,7 +35,7 @@ def code_note(
         return ()
     several = len(found) > 1
     return (
-        f"far from all other readings: {', '.join(found)}; if {'they mean' if several else 'it means'} 'not observed', "
+        f"unlike all other readings: {', '.join(found)}; if {'they mean' if several else 'it means'} 'not observed', "
         f"set data.missing=[{', '.join(codes)}]",
     )
 
@@ -63,7 +64,7 @@ def _is_code(seen: Float32[np.ndarray, "V"], end: float, width: float) -> bool:
         return False  # 0 is what something shows that is switched off
     nearest = others.min() if end < others.min() else others.max()
     nines = re.fullmatch(r"-?9+(\.9+)?", _text(end)) is not None
-    only_negative = nines and end < 0 <= nearest
+    only_negative = (nines or end == -1) and end < 0 <= nearest
     return only_negative or abs(float(nearest) - end) > (FAR_NINES if nines else FAR) * width
 
 

@@ -1,5 +1,6 @@
 """Keys that data sources share: values that mean 'missing', holidays, service hours."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -27,6 +28,8 @@ def codes_and_marks(entries: Iterable[Any]) -> tuple[tuple[float, ...], tuple[st
         if isinstance(number, str):
             if number.startswith("[") and number.endswith("]"):  # a shell takes quotes away
                 raise InputError(f"missing = {entry!r}: no list; in a shell, --set 'data.missing=[\"-\"]' is one")
+            if re.fullmatch(r"[-+.\d\s]+([,;][-+.\d\s]+)+", number):  # no text: a cell of that is a number, or two
+                raise InputError(f"missing = {entry!r}: no list; [-1, 999] is one, and decimals have a point")
             marks.append(number)
         elif np.isfinite(number):
             codes.append(float(number))

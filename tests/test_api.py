@@ -30,12 +30,17 @@ def test_forecast_is_a_table_that_begins_after_the_last_observation(run: f2stnet
     assert table["time"].iloc[0] == pd.Timestamp(series.stamps[-1]) + pd.Timedelta("1h")
 
 
-def test_forecast_starts_where_targets_end_not_where_rows_end(run: f2stnet.Run) -> None:
+@pytest.mark.parametrize(("rows", "words"), [(1, "step"), (3, "3 steps")])
+def test_forecast_starts_where_targets_end_not_where_rows_end_and_says_so(
+    run: f2stnet.Run, rows: int, words: str
+) -> None:
     series = waves()
     mask = series.mask.copy()
-    mask[-3:] = False
-    table = run.forecast(replace(series, mask=mask))
-    assert table["time"].iloc[0] == pd.Timestamp(series.stamps[-3])
+    mask[-rows:] = False
+    begins = pd.Timestamp(series.stamps[-rows])
+    with pytest.warns(UserWarning, match=f"no reading of c0 in the last {words} of the data: .*, at {begins}"):
+        table = run.forecast(replace(series, mask=mask))
+    assert table["time"].iloc[0] == begins
 
 
 def test_forecast_stamps_carry_the_local_offset(tmp_path: Path) -> None:

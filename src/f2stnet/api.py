@@ -80,8 +80,14 @@ class Run(training_run.Run):
 
     def _window_notes(self, series: GraphSeries) -> list[str]:
         """What the last steps, which the forecast starts from, lack."""
-        found = []
-        read = np.arange(next_origin(series) - self.config.window.input, next_origin(series))
+        found, origin = [], next_origin(series)
+        read, later = np.arange(origin - self.config.window.input, origin), np.arange(origin, len(series))
+        if not series.known and series.in_service_at(later).any():  # else rows after the last reading have their use
+            last = "step" if len(later) == 1 else f"{len(later)} steps"
+            found.append(
+                f"no reading of {', '.join(series.targets)} in the last {last} of the data: the forecast begins after "
+                f"the last one, at {_clock(series, later[:1])[0]}"
+            )
         outside = int((~series.in_service_at(read)).sum())
         if outside:
             found.append(

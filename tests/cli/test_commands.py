@@ -65,9 +65,11 @@ def test_train_shows_what_needs_no_training_and_says_when_that_is_as_good(table:
     assert "look at" not in result.stderr
 
 
-def test_train_prints_json_for_scripts(tmp_path: Path) -> None:
-    printed = json.loads(call("train", *CITY, "--model", "last-value", "--out", tmp_path / "r", "--json"))
-    assert printed == json.loads((tmp_path / "r" / "metrics.json").read_text())
+def test_train_prints_json_for_scripts_and_where_the_run_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed = json.loads(call("train", *CITY, "--model", "last-value", "--json"))
+    folder = tmp_path / printed.pop("folder")
+    assert printed == json.loads((folder / "metrics.json").read_text())
 
 
 def test_evaluate_repeats_the_runs_own_figures(city_run: Path) -> None:

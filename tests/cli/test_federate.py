@@ -9,6 +9,7 @@ import torch
 from typer.testing import CliRunner
 
 from f2stnet.cli import app
+from f2stnet.federated import simulation
 from f2stnet.federated.client import Clients
 from f2stnet.training.folder import RunFolder
 
@@ -29,8 +30,19 @@ def test_a_report_page_is_written_and_its_place_is_printed(tmp_path: Path) -> No
 def test_json_is_all_that_is_printed_and_the_page_is_there_too(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["federate", *SMALL, "--out", str(tmp_path / "run"), "--json"])
     assert result.exit_code == 0, result.output + str(result.exception)
-    assert json.loads(result.stdout) == json.loads((tmp_path / "run" / "metrics.json").read_text())
+    printed = json.loads(result.stdout)
+    assert printed.pop("folder") == str(tmp_path / "run")
+    assert printed == json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (tmp_path / "run" / "report.html").is_file()
+
+
+def test_json_is_all_that_is_printed_where_the_result_lies_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulation, "federate", lambda *words: {})
+    result = CliRunner().invoke(app, ["federate", *SMALL, "--out", str(tmp_path / "run"), "--json"])
+    assert json.loads(result.stdout) == {"folder": str(tmp_path / "run")}
+    assert "on the SuperLink's machine" in result.stderr
 
 
 @pytest.mark.parametrize(

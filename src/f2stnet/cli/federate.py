@@ -133,14 +133,17 @@ def federate(
     finally:
         live.close()
     if not metrics:  # a SuperLink elsewhere
-        console.out.print(f"done; the result is in {out} on the SuperLink's machine", soft_wrap=True)
+        shown = console.err if as_json else console.out
+        shown.print(f"done; the result is in {out} on the SuperLink's machine", soft_wrap=True)
+        if as_json:
+            print(json.dumps({"folder": str(out)}))
         return
     if references:
         metrics |= gap_to(references, metrics)
         FederationFolder(out).run.write_metrics(metrics)
     report = federated_report(out, None if real else series)
     if as_json:
-        print(json.dumps(metrics))
+        print(json.dumps({"folder": str(out)} | metrics))
     else:
         _show(metrics, like.unit)
         console.out.print(f"{out / 'metrics.json'}\n{report}", soft_wrap=True)

@@ -65,7 +65,7 @@ def train(
     finally:
         progress.close()
     if as_json:
-        print(json.dumps(run.metrics))
+        print(json.dumps({"folder": str(out)} | run.metrics))
         return
     beside = {name: figures["test"] for name, figures in run.metrics.get("yardsticks", {}).items()}
     console.print_errors(

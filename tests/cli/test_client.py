@@ -227,6 +227,7 @@ def test_a_client_that_is_turned_away_is_told_why(
     assert "turned away" in said[-1]
     assert f"no client with the key {ready.public_key}" in said[-1]
     assert "another machine uses this key" in said[-1]
+    assert said[-1].endswith("then start this client again")  # it has ended
 
 
 def test_a_client_that_runs_is_not_started_again(ready: Client) -> None:

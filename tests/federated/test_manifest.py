@@ -42,7 +42,7 @@ def test_a_damaged_manifest_is_one_line(damage, why: str) -> None:
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (lambda s: replace(s, step=1800), "step is 1800"),
+        (lambda s: replace(s, step=1800), "step is 30min, the federation's manifest says 1h"),
         (lambda s: replace(s, unit="buses"), "unit is 'buses'"),
         (lambda s: replace(s, channels=("x",), targets=("x",)), r"channels is \('x',\)"),
         (lambda s: replace(s, utc=True), "its clock is UTC .stamps with offsets, no zone given., the federation"),

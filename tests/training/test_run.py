@@ -70,7 +70,7 @@ def other_graph(series: GraphSeries) -> GraphSeries:
         (other_graph(waves()), "another graph"),
         (waves(nodes=5), "sensor 's4' is new"),
         (waves(nodes=3), "sensor 's3' is gone"),
-        (waves(step=1800), "step 1800"),
+        (waves(step=1800), "step 30min, run .* was trained on 1h"),
         (waves(channels=2), "channels"),
     ],
 )

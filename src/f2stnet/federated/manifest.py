@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from f2stnet.calendar import show_step
 from f2stnet.errors import InputError
 from f2stnet.files import existing, reading
 from f2stnet.graph import from_edges
@@ -66,7 +67,10 @@ def refuse_misfit(series: GraphSeries, like: GraphSeries) -> None:
     for key in AGREED:
         found, wanted = getattr(series, key), getattr(like, key)
         if found != wanted:
-            raise InputError(f"data {series.name!r}: {key} is {found!r}, the federation's manifest says {wanted!r}")
+            shown = show_step if key == "step" else repr
+            raise InputError(
+                f"data {series.name!r}: {key} is {shown(found)}, the federation's manifest says {shown(wanted)}"
+            )
     if other_clock(series, like):
         mine, theirs = show_clock(series), show_clock(like)
         raise InputError(f"data {series.name!r}: its clock is {mine}, the federation's manifest says {theirs}")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from f2stnet.calendar import DAY
+from f2stnet.calendar import DAY, show_step
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Origins
 from f2stnet.data.windows import Task, Windows, season
@@ -129,7 +129,8 @@ class Run:
         for key in ("channels", "targets", "known", "step"):
             found, wanted = getattr(series, key), getattr(like, key)
             if found != wanted:
-                raise InputError(f"series {series.name!r}: {key} {found}, run {self.folder} was trained on {wanted}")
+                mine, own = (show_step(one) if key == "step" else one for one in (found, wanted))
+                raise InputError(f"series {series.name!r}: {key} {mine}, run {self.folder} was trained on {own}")
         if other_clock(series, like):
             raise InputError(
                 f"series {series.name!r}: its clock is {show_clock(series)}, run {self.folder} was trained on "

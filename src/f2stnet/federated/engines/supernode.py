@@ -163,7 +163,8 @@ def _work(client: Client, say: Say) -> int:
         if turned_away.is_set():
             say(
                 f"turned away: SuperLink {client.config.superlink} has no client with the key {client.public_key}; "
-                "send it to the coordinator to have it registered. Or another machine uses this key now: stop that one"
+                "send it to the coordinator to have it registered, or, where another machine uses this key now, stop "
+                "that one; then start this client again"
             )
         if asked or status != 0:
             return status

@@ -43,6 +43,16 @@ def test_a_sound_series_has_neither_problems_nor_remarks() -> None:
     assert found.worst == {}
 
 
+def test_sensors_that_come_after_the_training_part_are_named() -> None:
+    series = waves(steps=240, nodes=4)
+    late = unseen(unseen(series, slice(0, 200), 1), slice(0, 230), 3)
+    told = "no observation in the training part of sensor 's1', 's3'; a model learns nothing about it"
+    assert told in check(late).remarks
+    assert check(late).problems == ()
+    assert check(unseen(series, slice(0, 100), 1)).remarks == ()
+    assert not any("training part" in line for line in check(unseen(series, slice(None), 1)).remarks)
+
+
 def test_findings_go_into_json() -> None:
     found = check(unseen(waves(), slice(5, 9)))
     assert json.loads(json.dumps(dataclasses.asdict(found), allow_nan=False))["gaps"][0]["steps"] == 4

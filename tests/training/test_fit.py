@@ -314,3 +314,17 @@ def test_parts_in_the_record_are_those_of_the_split(tmp_path: Path) -> None:
     parts = split(series, run.config.window)
     assert run.metrics["windows"]["train"] == len(parts.train)
     assert run.metrics["test"]["mae"] == run.evaluate(series, parts.test).summary()["mae"]
+
+
+def test_a_sensor_that_comes_after_the_training_part_is_noted(tmp_path: Path) -> None:
+    series = waves()
+    mask = series.mask.copy()
+    mask[: int(0.8 * len(series)), 2] = False
+    notes: list[str] = []
+    fit(
+        replace(series, mask=mask),
+        small("last-value"),
+        tmp_path / "run",
+        listen=lambda event, facts: notes.extend(facts["notes"]) if event == "start" else None,
+    )
+    assert "no observation in the training part of sensor 's2'; a model learns nothing about it" in notes

@@ -94,7 +94,7 @@ def check(series: GraphSeries, window: WindowConfig | None = None) -> Findings:
     closed = tuple(name for name in _names(series, tally.count[:, targets].sum(axis=1) == 0) if name not in empty)
     flat = ((tally.high == tally.low) & (tally.count > 1))[:, targets].any(axis=1)
     lonely = np.diff(series.graph.adjacency.indptr) == 0
-    windows, refused = _windows(series, window or WindowConfig())
+    windows, refused, late = _windows(series, window or WindowConfig())
     found = {
         "empty": empty,
         "constant": _names(series, flat),
@@ -127,7 +127,7 @@ def check(series: GraphSeries, window: WindowConfig | None = None) -> Findings:
         windows=windows,
         notes=series.notes + series.graph.notes,
         problems=tuple(problems),
-        remarks=tuple(_remarks(series, found, len(gaps), closed)),
+        remarks=(*late, *_remarks(series, found, len(gaps), closed)),
         **found,
     )
 
@@ -146,6 +146,17 @@ def silent_parts(series: GraphSeries, parts: Parts, horizon: int) -> list[str]:
         if not series.mask[labels][..., list(series.target_index)].any():
             told.append(f"the {name} part has no observation of {', '.join(series.targets)}")
     return told
+
+
+def late_sensors(series: GraphSeries, parts: Parts, horizon: int) -> list[str]:
+    """Says which sensors have their first observation after the training part, where there are any others."""
+    labels = training_steps(parts.train, 0, horizon, len(series))
+    seen = series.mask[labels][..., list(series.target_index)].any(axis=(0, 2))
+    empty = set() if seen.all() else set(empty_sensors(series))
+    late = tuple(name for name in _names(series, ~seen) if name not in empty)
+    if not late or not seen.any():
+        return []
+    return [f"no observation in the training part of sensor {some(late)}; a model learns nothing about it"]
 
 
 def find_gaps(series: GraphSeries) -> list[Gap]:
@@ -240,14 +251,14 @@ def _far(
     return found
 
 
-def _windows(series: GraphSeries, config: WindowConfig) -> tuple[dict[str, int] | None, list[str]]:
-    """The windows in each part, and why training could not use them."""
+def _windows(series: GraphSeries, config: WindowConfig) -> tuple[dict[str, int] | None, list[str], list[str]]:
+    """The windows in each part, why training could not use them, and what it would not learn from them."""
     try:
         parts = split(series, config)
     except InputError as refused:
-        return None, [str(refused)]
+        return None, [str(refused)], []
     sizes = {name: len(getattr(parts, name)) for name in ("train", "validation", "test")}
-    return sizes, silent_parts(series, parts, config.horizon)
+    return sizes, silent_parts(series, parts, config.horizon), late_sensors(series, parts, config.horizon)
 
 
 def _remarks(series: GraphSeries, found: dict, gaps: int, closed: tuple[str, ...]) -> list[str]:

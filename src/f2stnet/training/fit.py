@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from f2stnet.calendar import KIND_NAMES, nearest_kinds
-from f2stnet.data.check import empty_sensors, silent_parts, some
+from f2stnet.data.check import empty_sensors, late_sensors, silent_parts, some
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Parts, split
 from f2stnet.data.windows import Task, Windows
@@ -51,7 +51,7 @@ def fit(
         notes = start_weights(model, start_from, series.nodes) if start_from and not resume else []
         if not resume:
             place.claim()
-        notes += unmet_days(series, parts, scaler)
+        notes += unmet_days(series, parts, scaler) + late_sensors(series, parts, window.horizon)
         if isinstance(model, Prepares):
             model.prepare(windows, parts.train)
         trainer = None  # of a closed form: there is nothing to descend

@@ -65,7 +65,7 @@ def test_an_unknown_key_like_no_other_is_answered_with_the_list():
         ("name", True, "expected str"),
         ("mode", "mape", "expected one of mae, mse"),
         ("parts", ["a"], "expected float"),
-        ("hours", ["05:30"], "expected two values"),
+        ("hours", ["05:30"], "expected two values, as [first, second]"),
         ("day", "tomorrow", "expected date"),
         ("limit", 2.5, "expected int"),
     ],
@@ -135,6 +135,23 @@ def test_overrides_are_read_as_toml_and_bare_words_as_text():
 
 def test_the_last_override_of_a_key_counts_and_values_may_hold_an_equals_sign():
     assert parse_overrides(["a.b=1", "a.b=x=y"]) == {"a": {"b": "x=y"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[05:30,23:30]", ["05:30", "23:30"]),
+        ("[PM2.5, NO2]", ["PM2.5", "NO2"]),
+        ("[-]", ["-"]),
+        ("[-1, -, 999]", [-1, "-", 999]),
+        ("[a,]", ["a"]),
+        ('["a, b"]', ["a, b"]),
+        ('["a]', '["a]'),
+        ("[a", "[a"),
+    ],
+)
+def test_a_list_whose_quotes_a_shell_has_taken_is_a_list(text: str, value: object) -> None:
+    assert parse_overrides([f"a.b={text}"]) == {"a": {"b": value}}
 
 
 def test_overrides_know_dates_and_times():

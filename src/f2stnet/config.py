@@ -8,6 +8,7 @@ import dataclasses
 import datetime
 import json
 import numbers
+import re
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
@@ -51,7 +52,7 @@ def coerce(value: Any, hint: Any, where: str) -> Any:
             value = [value]
         item = args[0]
         if len(args) == 2 and args[1] is not Ellipsis and len(value) != 2:
-            raise InputError(f"{where} = {value!r}: expected two values")
+            raise InputError(f"{where} = {value!r}: expected two values, as [first, second]")
         return tuple(coerce(entry, item, where) for entry in value)
     if origin is Mapping:
         if not isinstance(value, Mapping):
@@ -82,7 +83,8 @@ def as_dict(config: Any) -> dict[str, Any]:
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """`["model.width=64"]` becomes `{"model": {"width": 64}}`; values are read as TOML, bare words as text."""
+    """`["model.width=64"]` becomes `{"model": {"width": 64}}`; values are read as TOML, bare words as text, also in a
+    list: of `["05:30", "23:30"]` a shell takes the quotes away."""
     sections: dict[str, dict[str, Any]] = {}
     for pair in pairs:
         dotted, equals, text = pair.partition("=")
@@ -97,7 +99,8 @@ def parse_value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        return text
+        bare = re.fullmatch(r"\[([^][\"']*)\]", text)
+        return [parse_value(entry.strip()) for entry in bare[1].split(",") if entry.strip()] if bare else text
 
 
 def to_toml(table: Mapping[str, Any]) -> str:

@@ -41,7 +41,10 @@ KEYS = {
 
 def show(
     what: Annotated[
-        str | None, typer.Argument(help="models, data, methods, schedules, suites, keys, or the name of one of them.")
+        str | None,
+        typer.Argument(
+            help="models, data, methods, schedules, suites, keys, or a model, data set, method or schedule by its name."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,6 +1,7 @@
 """The program before any of its commands is called."""
 
 import io
+import os
 import subprocess
 import sys
 
@@ -20,6 +21,18 @@ def test_the_overview_says_of_each_command_what_the_command_says_of_itself() -> 
         first = (load_command(name).help or "").partition("\n\n")[0]
         assert " ".join(first.split()) == purpose
         assert name in told
+
+
+@pytest.mark.parametrize(("given", "spins"), [({}, "2000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+def test_threads_do_not_wait_busily_for_long_unless_somebody_says_so(given: dict[str, str], spins: str) -> None:
+    bare = {key: value for key, value in os.environ.items() if key not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    told = subprocess.run(
+        [sys.executable, "-m", "f2stnet", "list", "models"],
+        env=bare | {"OMP_DISPLAY_ENV": "VERBOSE"} | given, capture_output=True, text=True, check=True,
+    ).stderr  # fmt: skip
+    if "GOMP_SPINCOUNT" not in told:
+        pytest.skip("torch has another OpenMP here")
+    assert f"GOMP_SPINCOUNT = '{spins}'" in told
 
 
 @pytest.mark.parametrize("name", COMMANDS)

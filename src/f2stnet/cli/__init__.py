@@ -5,6 +5,7 @@ error needs it.
 """
 
 import errno
+import os
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -15,6 +16,10 @@ from typer.core import TyperCommand
 from f2stnet import __version__
 from f2stnet.cli.groups import Group, Resolved
 from f2stnet.errors import InputError
+
+# How often a thread of torch looks whether there is work before it sleeps. By default it looks for so long that two
+# trainings on the same cores hardly move: each waits for threads that wait for a core (docs/performance.md).
+SPINS = "2000"
 
 # What each one is for: the first paragraph of its docstring.
 COMMANDS = {
@@ -86,6 +91,8 @@ def overview(
 
 def main() -> None:
     """What a user got wrong is one line and status 2, and so is a file that the machine does not let us have."""
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is imported
     try:
         app()
     except InputError as wrong:

@@ -203,12 +203,11 @@ def test_a_pandas_table_is_read_as_its_file_would_be(tmp_path: Path) -> None:
     wide.to_csv(tmp_path / "table.csv")
     rows = wide.reset_index().melt("time", var_name="sensor", value_name="flow")
     rows.to_csv(tmp_path / "long.csv", index=False)
-    for frame, file in ((wide, "table.csv"), (wide.rename_axis(None), "table.csv"), (rows[rows.flow != 3], "long.csv")):
+    for frame, file in ((wide, "table.csv"), (wide.rename_axis(None), "table.csv"), (rows, "long.csv")):
         keys = {"missing": [-1], "zone": "Etc/GMT-1", "name": "mine"}
         ours, wanted = f2stnet.load(frame, **keys), f2stnet.load(tmp_path / file, **keys)
-        same = wanted.digest if file == "table.csv" else ours.digest
-        assert (ours.digest, ours.nodes, ours.name) == (same, wanted.nodes, "mine")
-    assert not f2stnet.load(rows[rows.flow != 3]).mask[3, 1]
+        assert (ours.digest, ours.nodes, ours.name) == (wanted.digest, wanted.nodes, "mine")
+    assert not f2stnet.load(rows[rows.flow != 3].reset_index(drop=True)).mask[3, 1].any()
     with pytest.raises(f2stnet.InputError, match=r"table, row 3, column 'a': 'x' is no number"):
         f2stnet.load(pd.DataFrame({"time": hours[:3], "a": [1, 2, "x"]}))
 

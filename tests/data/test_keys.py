@@ -67,6 +67,13 @@ def test_silent_sensors_are_named_up_to_ten() -> None:
     assert all_missing_note(np.ones((2, 12, 1), dtype=bool), ("s",) * 12) == ()
 
 
+@pytest.mark.parametrize("entry", ["[-]", "[-1, 999]", '["-]'])
+def test_a_list_that_is_a_text_is_refused_with_how_to_write_one(entry: str) -> None:
+    """Taken for a text that cells hold, it would be found in none."""
+    with pytest.raises(InputError, match=r"missing = .*: no list; in a shell, --set 'data"):
+        codes_and_marks([entry])
+
+
 @pytest.mark.parametrize("entry", ["-1,999", "-1;999", "-9,99", "0, -999.9"])
 def test_numbers_with_commas_are_no_text_that_cells_hold(entry: str) -> None:
     """Taken for one, it would be found in no cell, and both codes would stay readings."""

@@ -26,6 +26,8 @@ def codes_and_marks(entries: Iterable[Any]) -> tuple[tuple[float, ...], tuple[st
         if isinstance(number, bool) or not isinstance(number, str | int | float):
             raise InputError(f"missing = {entry!r}: expected 'nan' or a number, or a text that cells of a table hold")
         if isinstance(number, str):
+            if number.startswith("[") and number.endswith("]"):  # with quotes that are out of step, or in Python
+                raise InputError(f"missing = {entry!r}: no list; in a shell, --set 'data.missing=[\"-\"]' is one")
             if re.fullmatch(r"[-+.\d\s]+([,;][-+.\d\s]+)+", number):  # no text: a cell of that is a number, or two
                 raise InputError(f"missing = {entry!r}: no list; [-1, 999] is one, and decimals have a point")
             marks.append(number)

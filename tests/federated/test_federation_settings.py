@@ -17,4 +17,4 @@ def test_what_means_nothing_in_a_federation_is_refused(key: str) -> None:
 
 def test_the_settings_of_a_federation_claim_nothing_that_it_does_not_do() -> None:
     training = configure_federation().run.training
-    assert (training.average, training.least_steps, training.compile) == (0.0, 0, False)
+    assert (training.average, training.least_steps, training.jitter, training.compile) == (0.0, 0, 0.0, False)

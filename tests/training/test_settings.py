@@ -90,8 +90,12 @@ def test_f2stnet_takes_any_number_of_earlier_days(settings: dict[str, object], d
 
 def test_a_run_from_before_these_keys_does_what_it_did() -> None:
     table = configure("f2stnet").to_table() | {"data": {"source": "x"}}
+    table["training"]["jitter"] = 0.1
     now = RunConfig.from_table(table, "test")
-    del table["model"]["bridge"], table["training"]["least_steps"], table["training"]["average"]
+    del table["model"]["bridge"]
+    for key in ("least_steps", "average", "jitter"):
+        del table["training"][key]
     then = RunConfig.from_table(table, "test")
     assert (now.settings.bridge, now.training.least_steps, now.training.average) == (True, 32, 0.99)
     assert (then.settings.bridge, then.training.least_steps, then.training.average) == (False, 0, 0.0)
+    assert (now.training.jitter, then.training.jitter) == (0.1, 0.0)

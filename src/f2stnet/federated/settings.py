@@ -23,6 +23,7 @@ ELSEWHERE = {
     "patience": "use federation.patience",
     "least_steps": "use federation.local_steps",
     "average": "the server has no averaged weights",
+    "jitter": "clients learn from their windows as they are",
     "compile": "clients run the model as it is",
 } | dict.fromkeys(("schedule", "plateau", "milestones", "factor", "warmup"), "use federation.rate")
 
@@ -129,7 +130,7 @@ def configure_federation(
         if key in ELSEWHERE:
             raise InputError(f"training.{key} means nothing in a federation: {ELSEWHERE[key]}")
     run = configure(model, seed, data, {name: given[name] for name in SECTIONS if name in given})
-    run = replace(run, training=replace(run.training, average=0.0, least_steps=0))
+    run = replace(run, training=replace(run.training, average=0.0, least_steps=0, jitter=0.0))
     partition = (
         build(PartitionConfig(clients=clients), given.get("partition", {}), "partition") if partitioned else None
     )

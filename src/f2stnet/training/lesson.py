@@ -2,7 +2,8 @@
 
 A horizon curriculum counts only the first steps of the horizon at first (PDFormer and others). Scheduled sampling
 hands a decoder the true previous value with a share that falls as s / (s + exp(step / s)) (Bengio et al., 2015). Both
-are tensors that are written in place, so a recorded CUDA graph reads their present values.
+are tensors that are written in place, so a recorded CUDA graph reads their present values. Jitter multiplies windows by
+random factors.
 """
 
 import math
@@ -13,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from f2stnet.data.windows import Inputs, Labels, Windows
+from f2stnet.training.jitter import Jitter
 from f2stnet.training.settings import TrainingConfig
 
 
@@ -28,8 +30,10 @@ class Samples(Protocol):
 
 
 class Lesson:
-    def __init__(self, config: TrainingConfig, horizon: int, device: torch.device) -> None:
-        self.config, self.horizon = config, horizon
+    def __init__(
+        self, config: TrainingConfig, horizon: int, device: torch.device, jitter: Jitter | None = None
+    ) -> None:
+        self.config, self.horizon, self.jitter = config, horizon, jitter
         self.counted: Bool[Tensor, "H"] = torch.ones(horizon, dtype=torch.bool, device=device)
         self.share = torch.zeros((), device=device)
         self._reach = horizon
@@ -45,7 +49,14 @@ class Lesson:
             decay = self.config.sampling
             self.share.fill_(decay / (decay + math.exp(min(step / decay, 700.0))))
 
-    def forecast(self, model: object, inputs: Inputs, labels: Labels, windows: Windows) -> Tensor:
+    def forecast(self, model: object, inputs: Inputs, labels: Labels, windows: Windows) -> Float[Tensor, "B H N Y"]:
+        if self.jitter is None:
+            return self._ask(model, inputs, labels, windows)
+        factors = self.jitter.draw(len(inputs.values))
+        multiplied = self.jitter.labels(labels, factors)
+        return self.jitter.undo(self._ask(model, self.jitter.inputs(inputs, factors), multiplied, windows), factors)
+
+    def _ask(self, model: object, inputs: Inputs, labels: Labels, windows: Windows) -> Float[Tensor, "B H N Y"]:
         if self.config.sampling and isinstance(model, Samples):
             scaled = (labels.values - windows.target_mean) / windows.target_deviation
             return model.decode(inputs, torch.where(labels.observed, scaled, 0.0), self.share)

@@ -15,7 +15,7 @@ from f2stnet.registry import did_you_mean
 Loss = Literal["mae", "mse", "mae+mse", "huber"]
 Recipe = Literal["common", "published"]
 # Where a paper is silent, its recipe has none of what the common one adds.
-PLAIN = {"optimiser": "adam", "weight_decay": 0.0, "average": 0.0, "least_steps": 0}
+PLAIN = {"optimiser": "adam", "weight_decay": 0.0, "average": 0.0, "least_steps": 0, "jitter": 0.0}
 SMALLEST_BATCH = 8  # that `least_steps` leads to
 
 
@@ -33,6 +33,7 @@ class TrainingConfig:
     huber_delta: float = 1.0  # in these units
     curriculum: float = 0.0  # epochs until the loss counts one more step of the horizon; 0: all of it from the start
     sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
+    jitter: float = 0.0  # spread of random factors that training windows are multiplied by; 0: none. Not in federations
     patience: int = 20  # epochs without a better validation loss before stopping
     schedule: Literal["constant", "cosine", "plateau", "steps"] = "cosine"
     plateau: int = 5  # epochs without a better validation loss before the rate is halved
@@ -50,6 +51,7 @@ class TrainingConfig:
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
         for key in ("learning_rate", "huber_delta", "factor"):
             require(getattr(self, key) > 0, f"{key} = {getattr(self, key)}: expected a positive number")
+        require(0 <= self.jitter <= 1, f"jitter = {self.jitter}: expected 0 to 1")
         require(0 <= self.average < 1, f"average = {self.average}: expected 0 or more and below 1")
         for key in ("weight_decay", "clip", "curriculum", "sampling", "warmup", "least_steps"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
@@ -106,7 +108,8 @@ class RunConfig:
         sections = {key: dict(value) for key, value in table.items() if isinstance(value, Mapping)}
         sections.pop("data")
         sections["model"].pop("name")
-        for key, before in (("average", 0.0), ("least_steps", 0)):  # what a run from before these keys did
+        # What a run from before these keys did.
+        for key, before in (("average", 0.0), ("least_steps", 0), ("jitter", 0.0)):
             sections.setdefault("training", {}).setdefault(key, before)
         if hasattr(models.find(name).config, "bridge"):
             sections["model"].setdefault("bridge", False)

@@ -20,6 +20,7 @@ from f2stnet.training.average import Average, running_statistics
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.evaluate import Forecaster, validation_loss
 from f2stnet.training.folder import Progress, RunFolder
+from f2stnet.training.jitter import Jitter
 from f2stnet.training.lesson import Lesson
 from f2stnet.training.losses import training_loss
 from f2stnet.training.precision import working_precision
@@ -54,7 +55,8 @@ class Trainer:
         if config.compile:
             self.compiled = torch.compile(model, dynamic=False)
         self.forecaster = Forecaster(model, windows, config.capture)
-        self.lesson = Lesson(config, windows.horizon, windows.device)
+        jitter = Jitter.of(windows, self.train, config.jitter) if config.jitter else None
+        self.lesson = Lesson(config, windows.horizon, windows.device, jitter)
 
     def run(self, listen: Listener) -> Progress:
         while not self.progress.finished:

@@ -122,6 +122,17 @@ def test_data_and_seeds_narrow_and_own_data_is_run_as_every_block_says(tmp_path:
         ("guess = 2", "settings_for = { tiny-city = 3 }", "settings_for.tiny-city = 3: expected a table"),
         ("{ training = { epochs = 1 } }", "{ training = 3 }", "blocks.1.settings.training = 3: expected a table"),
         ("guess = 2", 'seeds_for = { tiny-city = "all" }', "seeds_for.tiny-city = 'all': expected int"),
+        (
+            "guess = 2",
+            "seeds_for = { tinycity = 0 }",
+            "seeds_for: 'tinycity' is no data set of the block; did you mean",
+        ),
+        ("guess = 2", "settings_for = { tinycity = {} }", "settings_for: 'tinycity' is no data set of the block"),
+        (
+            'name = "last value"',
+            'name = "last value"\nseeds_for = { city = 0 }',
+            "blocks.1.rows.2.seeds_for: 'city' is no data set",
+        ),
         ('name = "last value"', 'name = "STID"', "rows: two are called 'STID'"),
         ("guess = 2", 'table = "heat"', "table = 'heat': expected a grid of two settings"),
         ("guess = 2", 'table = "false-losses"', "table = 'false-losses': shows the grid federation.false_loss"),

@@ -29,10 +29,7 @@ STYLE = """<style>
 
 
 def results_page(found: Gathered) -> Page:
-    lead = (
-        "Every figure of the paper that has been measured here, with the records behind it. Tap a cell to see its runs."
-    )
-    made = Page("Results", lead)
+    made = Page("Results", "All that has been measured, with the records behind it. Tap a cell to see its runs.")
     by_place = {place(record): record for record in found.records}
     made.add("What is here", Html(STYLE), _overview(found), *_remarks(found))
     panels = [_first(found, mark) for mark in ("-size", "-score")]

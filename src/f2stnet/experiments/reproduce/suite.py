@@ -209,7 +209,16 @@ def read_suite(path: Path) -> Suite:
 def _block(given: dict[str, Any], where: str) -> BlockConfig:
     rows = enumerate(_list(given, "rows", f"{where}.rows"), 1)
     built = tuple(build(RowConfig(name="?"), row, f"{where}.rows.{at}") for at, row in rows)
-    return build(BlockConfig(data=("?",), rows=built), {key: given[key] for key in given if key != "rows"}, where)
+    block = build(BlockConfig(data=("?",), rows=built), {key: given[key] for key in given if key != "rows"}, where)
+    sets = [*block.data, *(name for row in built for name in row.data)]
+    for key, named in (
+        ("settings_for", block.settings_for),
+        ("seeds_for", block.seeds_for),
+        *((f"rows.{at}.seeds_for", row.seeds_for) for at, row in enumerate(built, 1)),
+    ):
+        for name in named:  # a misspelt one would be run as if nothing had been said of it
+            require(name in sets, f"{where}.{key}: {name!r} is no data set of the block{did_you_mean(name, sets)}")
+    return block
 
 
 def _list(table: Mapping[str, Any], key: str, where: str = "blocks") -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ def test_another_way_of_writing_times(tmp_path: Path) -> None:
 
 def test_a_column_of_texts_and_a_text_among_numbers(tmp_path: Path) -> None:
     message = told(tmp_path, "time,A,remark\n2024-01-01 00:00,1,dry\n2024-01-01 01:00,3,wet\n")
-    assert "column 'remark': 'dry' is no number, nor is any other cell; take the column out" in message
+    assert "column 'remark': 'dry' is no number, nor is any other cell; the key leave_out" in message
     for cells in (("2", "-"), ("-", "-")):
         message = told(tmp_path, f"time,A,B\n2024-01-01 00:00,1,{cells[0]}\n2024-01-01 01:00,3,{cells[1]}\n")
         assert message.endswith("'-' is no number; if it means 'not observed', the key missing says so, as ['-']")
@@ -72,7 +72,7 @@ def test_a_column_of_texts_and_a_text_among_numbers(tmp_path: Path) -> None:
 def test_a_column_of_units_and_a_row_of_units(tmp_path: Path) -> None:
     """The key missing would be the wrong advice for either."""
     message = told(tmp_path, "time,sensor,flow,unit\n2024-01-01 00:00,a,1,veh\n2024-01-01 01:00,a,3,veh\n")
-    assert "'veh' is no number, nor is any other cell; take the column out (in the long layout the key" in message
+    assert "'veh' is no number, nor is any other cell; the key leave_out" in message
     message = told(tmp_path, OK.replace("B\n", "B\n,veh/h,veh/h\n"))
     assert "row 2, column 'A': 'veh/h' is no number; if its row is a second header, take it out; if it" in message
     once = told(tmp_path, OK.replace(",1,2", ",-,2"))

@@ -5,7 +5,7 @@ and one column for each channel.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,7 +31,8 @@ from f2stnet.data.stamps import (
 )
 from f2stnet.data.tabular import MISSING, Tabular
 from f2stnet.errors import InputError
-from f2stnet.registry import few
+from f2stnet.graph import Graph
+from f2stnet.registry import did_you_mean, few
 
 CLOCKS = ("hour", "hours", "clock", "time_of_day")  # … beside a date
 TIMES = ("time", "timestamp", "datetime", "date_time", "date", "stamp", "time_stamp", "ts")
@@ -52,6 +53,7 @@ class CellsConfig:
     sensor: str | None = None  # long: the column of sensors' names
     channels: tuple[str, ...] = ()  # long: the columns to read, all where absent; wide: its channel's name
     zone: str | None = None  # IANA name of the local clock
+    leave_out: tuple[str, ...] = ()  # columns and sensors that are not to be read
 
     def __post_init__(self) -> None:
         require(self.start is None or self.step is not None, "start is given without step")
@@ -71,11 +73,24 @@ class Cells:
     notes: tuple[str, ...]
     utc: bool | None = None  # as in GraphSeries
     met: tuple[str, ...] | None = None  # long: the nodes in the order in which rows first name them
+    every: tuple[str, ...] = ()  # with those that were left out, where some were: columns as they stand, or as met
+
+    def graph(self, read: Callable[[Sequence[str], Sequence[str] | None], Graph]) -> Graph:
+        """What `read` makes of a file for these nodes and the order in which they were met. The file may speak of
+        sensors that were left out, or have rows for them; then they are left out of it, too."""
+        try:
+            return read(self.nodes, self.met)
+        except InputError:
+            if not self.every:
+                raise
+        graph = read(self.every, self.every if self.met is not None else None)
+        return graph.select([self.every.index(name) for name in self.nodes])
 
 
 def read_cells(table: Tabular, config: CellsConfig, nodes: Sequence[str] = ()) -> Cells:
     """`nodes` are sensors that are known by now: a column of one's name holds its readings."""
-    path = table.path
+    path, whole = table.path, table
+    table = table.without(config.leave_out)
     time = _time_column(table, config)
     times, texts = table.distinct(time) if time is not None else (np.zeros(0, np.int64), [])
     sensor, doubt = _sensor_column(table, config, nodes, _shared(times, texts))
@@ -85,13 +100,15 @@ def read_cells(table: Tabular, config: CellsConfig, nodes: Sequence[str] = ()) -
         raise InputError(f"{path}: columns {', '.join(table.columns)}: none of them holds readings")
     numbers = table.numbers(columns)
     sensors, names = table.distinct(sensor) if sensor is not None else (np.zeros(len(numbers), np.int64), [])
+    every = _every(whole, config, time, names, known=bool(nodes))
     times = times if time is not None else np.arange(len(numbers))
 
-    records = np.arange(len(numbers))
+    read = ~np.isin(sensors, [place for place, name in enumerate(names) if name in config.leave_out])
     if "" in texts:  # an empty line is no record
-        records = np.flatnonzero((times != texts.index("")) | ~np.isnan(numbers).all(axis=1))
+        read &= (times != texts.index("")) | ~np.isnan(numbers).all(axis=1)
+    records = np.flatnonzero(read)
     if not len(records):
-        raise InputError(f"{path}: all rows are empty")
+        raise InputError(f"{path}: all rows are empty{' or of sensors that are left out' if config.leave_out else ''}")
     numbers, times = numbers[records], times[records]
     used, sensors = np.unique(sensors[records], return_inverse=True)
     met = [names[i] for i in used] if names else []
@@ -123,12 +140,25 @@ def read_cells(table: Tabular, config: CellsConfig, nodes: Sequence[str] = ()) -
         values = np.full((grid.steps, len(columns), 1), np.nan)
         values[grid.index, :, 0] = numbers
         names, columns = columns, list(config.channels or ("value",))
-        return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc)
+        return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc, every=every)
     names = sorted(met, key=_by_name)  # whatever the order of the rows
     places = {name: place for place, name in enumerate(names)}
     values = np.full((grid.steps, len(names), len(columns)), np.nan)
     values[grid.index, np.array([places[name] for name in met])[sensors]] = numbers
-    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc, tuple(met))
+    return Cells(values, tuple(names), tuple(columns), grid.start, grid.step, zone, notes, utc, tuple(met), every)
+
+
+def _every(table: Tabular, config: CellsConfig, time: str | None, names: Sequence[str], known: bool) -> tuple[str, ...]:
+    """All sensors of the table, those that are left out among them. One that is not there would be a misspelt one, but
+    in other data for a model whose sensors are `known` by now."""
+    for name in config.leave_out:
+        if name not in table.columns and name not in names and not known:
+            there = [*table.columns, *names]
+            raise InputError(
+                f"{table.path}: leave_out = {name!r}: neither a column nor a sensor{did_you_mean(name, there)}"
+            )
+    sensors = names or [column for column in table.columns if column != time]
+    return tuple(name for name in sensors if name) if config.leave_out else ()
 
 
 def _by_name(name: str) -> tuple[list[tuple[bool, int, str]], str]:

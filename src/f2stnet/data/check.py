@@ -19,6 +19,7 @@ from f2stnet.series import GraphSeries
 LISTED = 5  # how many of the longest gaps and worst sensors are listed
 FAR = 10.0  # a value this many times the spread of its sensor away from it is worth a look
 BLOCK = 256  # nodes looked at together, so that no copy of the whole series is made
+LEAVE_OUT = "leave it out of the data (of a table by the key leave_out)"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def check(series: GraphSeries, window: WindowConfig | None = None) -> Findings:
     }
     problems = list(refused)
     if found["empty"]:
-        problems.append(f"no observation at all of sensor {some(found['empty'])}; leave it out of the data")
+        problems.append(f"no observation at all of sensor {some(found['empty'])}; {LEAVE_OUT}")
     return Findings(
         name=series.name,
         title=series.title,

@@ -15,6 +15,7 @@ edges = "distance.csv"
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ class DatasetConfig:
     missing: tuple[Any, ...] | None = None
     layout: Layout | None = None  # tables
     sensor: str | None = None  # tables: the column of sensors' names
+    leave_out: tuple[str, ...] | None = None  # tables: columns and sensors that are not to be read
 
     def __post_init__(self) -> None:
         for one, other in (("start", "time"), ("channels", "channels_from"), ("nodes", "nodes_from")):
@@ -102,7 +104,7 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
         missing, in_table = how.missing or (), is_table(source)
         codes, marks = codes_and_marks(missing) if in_table else (missing_codes(missing), ())
         cells = _from_table(source, how, marks) if in_table else _from_array(source, how)
-        graph = read_graph(graph_config, base, cells.nodes, cells.met)
+        graph = cells.graph(partial(read_graph, graph_config, base))
         values, mask, odd = observed(cells.values, codes, cells.channels)
         known = how.known or ()
         return GraphSeries(
@@ -141,7 +143,7 @@ def _given(config: DatasetConfig, of: type) -> dict[str, Any]:
 def _from_array(path: Path, how: DatasetConfig) -> Cells:
     if path.suffix not in (".npz", ".npy"):
         raise InputError(f"values = {path.name!r}: expected .npz, .npy, .csv, .tsv or .parquet")
-    for key in ("layout", "sensor", "time_format"):
+    for key in ("layout", "sensor", "time_format", "leave_out"):
         require(getattr(how, key) is None, f"{key} is for tables; {path.name} is an array")
     values = read_numbers(path, how.array)
     if values.ndim == 2:

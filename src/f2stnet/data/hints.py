@@ -31,7 +31,7 @@ def number_hint(text: str, decimal: str, readings: bool, texts: int, below_heade
     if not any(letter.isalpha() for letter in text) and texts < 2:  # '-' is neither a unit nor a remark
         return coded
     if texts:
-        out = ", nor is any other cell; take the column out (in the long layout the key channels names those to read)"
+        out = ", nor is any other cell; the key leave_out names columns that are not to be read"
         return out + coded if texts == 1 else out
     return f"; if its row is a second header, take it out{coded}" if below_header else coded
 

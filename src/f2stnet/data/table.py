@@ -4,6 +4,7 @@ neighbour."""
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,9 @@ def _series(table: Tabular, config: TableConfig) -> GraphSeries:
     path = table.path
     codes, marks = codes_and_marks(config.missing)
     cells = read_cells(replace(table, marks=marks), config)
-    graph = edgeless(cells.nodes) if config.graph is None else _graph(config, path, cells.nodes, cells.met)
+    graph = edgeless(cells.nodes)
+    if config.graph is not None:
+        graph = cells.graph(partial(_graph, config, path))
     values, mask, odd = observed(cells.values, codes, cells.channels)
     with naming(path):
         return GraphSeries(

@@ -9,7 +9,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,6 +95,17 @@ class Tabular:
             hint = number_hint(text, self.decimal, self.marks is not None, kinds, below_header)
             raise InputError(f"{self.path}, row {self.row(record)}, column {column!r}: {text!r} is no number{hint}")
         return results
+
+    def without(self, columns: Collection[str]) -> "Tabular":
+        """The same table with these columns taken out, those that it has."""
+        kept = [place for place, column in enumerate(self.columns) if column not in columns]
+        if len(kept) == len(self.columns):
+            return self
+        return replace(
+            self,
+            columns=tuple(self.columns[place] for place in kept),
+            read=lambda places, as_text: self.read([kept[place] for place in places], as_text),
+        )
 
     def place(self, column: str) -> int:
         if column not in self.columns:

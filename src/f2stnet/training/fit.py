@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from f2stnet.calendar import KIND_NAMES, nearest_kinds
-from f2stnet.data.check import empty_sensors, late_sensors, silent_parts, some
+from f2stnet.data.check import LEAVE_OUT, empty_sensors, late_sensors, silent_parts, some
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Parts, split
 from f2stnet.data.windows import Task, Windows
@@ -123,9 +123,7 @@ def unmet_days(series: GraphSeries, parts: Parts, scaler: Scaler) -> list[str]:
 def refuse_empty_sensors(series: GraphSeries) -> None:
     empty = empty_sensors(series)
     if empty:
-        raise InputError(
-            f"series {series.name!r}: no observation at all for sensor {some(empty)}; leave it out of the data"
-        )
+        raise InputError(f"series {series.name!r}: no observation at all for sensor {some(empty)}; {LEAVE_OUT}")
 
 
 def begun_with(place: RunFolder, series: GraphSeries) -> GraphSeries:

@@ -261,9 +261,12 @@ def test_a_time_format_reads_days_first(tmp_path: Path) -> None:
 
 def test_counts_as_times(tmp_path: Path) -> None:
     text = "time,s1\n1704067200,1\n1704070800,2\n"
-    assert series(tmp_path, text, time_unit="s").start == np.datetime64("2024-01-01T00:00")
+    counted = series(tmp_path, text, time_unit="s")
+    assert counted.start == np.datetime64("2024-01-01T00:00")
+    assert "times are counts since 1970 and no zone is given: the calendar is that of UTC" in counted.notes
     local = series(tmp_path, text, time_unit="s", zone="Europe/Berlin")
     assert (local.start, local.zone) == (np.datetime64("2024-01-01T00:00"), "Europe/Berlin")
+    assert not any("since 1970" in note for note in local.notes)
     assert "x.csv, row 2: 'x' is no whole number of s" in refused(tmp_path, "time,a\nx,1\n", time_unit="s")
 
 

@@ -37,6 +37,7 @@ from f2stnet.registry import did_you_mean, few
 CLOCKS = ("hour", "hours", "clock", "time_of_day")  # … beside a date
 TIMES = ("time", "timestamp", "datetime", "date_time", "date", "stamp", "time_stamp", "ts")
 UNEVEN = "; the key step gives another step, and times that lie on no even grid have to be rounded before"
+COUNTED_IN_UTC = "times are counts since 1970 and no zone is given: the calendar is that of UTC"
 Layout = Literal["auto", "wide", "long"]
 _NUMBER = re.compile(r"[-+]?(\d+([.,]\d*)?|[.,]\d+)(e[-+]?\d+)?|[-+]?inf", re.IGNORECASE)
 _WHOLE = re.compile(r"[-+]?\d+")
@@ -133,6 +134,8 @@ def read_cells(table: Tabular, config: CellsConfig, nodes: Sequence[str] = ()) -
     _refuse_twice(grid.index, sensors, moments, met, place, doubt + hours)
     if _unordered(moments, sensors):
         notes = (*notes, "the rows were not in the order of time and have been sorted")
+    if config.time_unit and not config.zone and grid.step < DAY:
+        notes = (*notes, COUNTED_IN_UTC)
     notes = (*notes, *gap_note(grid), *doubt, *([table.doubt] if table.doubt else []))
     notes += alike_note("columns", columns) + alike_note("sensors", met)
     utc = None if config.zone or config.time_unit or grid.step >= DAY else stamps.utc is not None

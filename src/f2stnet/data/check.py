@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from f2stnet.calendar import show_step, to_local
+from f2stnet.data.odd_days import odd_days, show_days
 from f2stnet.data.scaler import training_steps
 from f2stnet.data.split import Parts, WindowConfig, split
 from f2stnet.errors import InputError
@@ -275,6 +276,14 @@ def _remarks(series: GraphSeries, found: dict, gaps: int, closed: tuple[str, ...
         )
     if found["constant"]:
         remarks.append(f"sensor that never changes: {some(found['constant'])}")
+    odd = odd_days(series, np.flatnonzero(series.in_service))
+    if resting := [day for day in odd if day.weekday() < 5]:
+        asked = "was it a holiday" if len(resting) == 1 else "were they holidays"
+        remarks.append(
+            f"more like a day of rest than of work: {show_days(resting)}; {asked}? The key holidays names holidays"
+        )
+    if working := [day for day in odd if day.weekday() >= 5]:
+        remarks.append(f"more like a day of work than of rest: {show_days(working)}")
     if found["outliers"]:
         first = found["outliers"][0]
         remarks.append(

@@ -13,21 +13,23 @@ from f2stnet.data.windows import Windows
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure, fit
-from f2stnet.training.jitter import REACH, Jitter
+from f2stnet.training.jitter import MOST, Jitter
 from f2stnet.training.settings import TrainingConfig
 from small import waves
 
 
-def jittered(series: GraphSeries, spread: float = 0.2) -> tuple[Windows, torch.Tensor, Jitter]:
+def jittered(series: GraphSeries, times: float = 1.0) -> tuple[Windows, torch.Tensor, Jitter]:
     parts = split(series, WindowConfig(6, 4))
     windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4, days=2)
     train = torch.as_tensor(parts.train)
-    return windows, train[-5:], Jitter.of(windows, train, spread)
+    return windows, train[-5:], Jitter.of(windows, train, times)
 
 
-def flow(add: float = 1.0, **more: object) -> GraphSeries:
-    series = waves(**more)  # type: ignore[arg-type]
-    return replace(series, values=series.values - np.nanmin(series.values) + np.float32(add))
+def flow(steps: int = 480, differ: float = 0.2, **more: object) -> GraphSeries:
+    """Days that are alike but for a factor of each, whose logarithm has the deviation `differ`."""
+    series = waves(steps=steps, **more)  # type: ignore[arg-type]
+    days = np.exp(np.random.default_rng(1).normal(0, differ, len(series) // 24 + 1)).astype(np.float32)
+    return replace(series, values=series.values * days[np.arange(len(series)) // 24, None, None])
 
 
 def real(windows: Windows, scaled: torch.Tensor) -> torch.Tensor:
@@ -88,28 +90,55 @@ def test_no_factor_where_zero_is_not_nothing() -> None:
     assert float(jittered(replace(series, values=later))[2].spread) > 0
 
 
-def test_far_from_zero_the_factor_is_nearer_to_one() -> None:
-    windows, _, jitter = jittered(flow(add=1e4))
-    away = float(windows.mean / windows.deviation)
-    assert away > 100
-    assert float(jitter.spread) == pytest.approx(0.2 * REACH / away, rel=1e-3)
+def test_the_spread_is_that_of_whole_days() -> None:
+    """60 days of training; the deviation of so many is within a quarter of the true one."""
+    for differ in (0.0, 0.1, 0.3):
+        assert float(jittered(flow(2400, differ))[2].spread) == pytest.approx(differ, rel=0.25, abs=0.01)
+    assert float(jittered(flow(2400, 0.1), times=2.0)[2].spread) == pytest.approx(0.2, rel=0.25)
+    assert float(jittered(flow(2400, 0.3), times=9.0)[2].spread) == MOST
+
+
+def test_hours_and_weekends_are_no_spread() -> None:
+    series = flow(2400, 0.0)
+    weekend = (series.calendar_at(np.arange(len(series))).day >= 5)[:, None, None]
+    halved = np.where(weekend, series.values / 2, series.values)
+    assert float(jittered(replace(series, values=halved))[2].spread) < 0.02
+
+
+def test_sensors_and_hours_that_are_missing_are_no_spread() -> None:
+    """A sensor of ten times the size that is there on every other day, and nights that are missing on some."""
+    series = flow(2400, 0.0)
+    values, mask, day = series.values.copy(), series.mask.copy(), np.arange(len(series)) // 24
+    values[:, 0] *= 10
+    mask[day % 2 == 0, 0] = False
+    mask[(day % 3 == 0) & (np.arange(len(series)) % 24 < 8)] = False
+    assert float(jittered(replace(series, values=values, mask=mask))[2].spread) < 0.03
+
+
+def test_a_few_days_tell_nothing() -> None:
+    assert float(jittered(flow(96))[2].spread) == 0
+
+
+def test_far_from_zero_the_factors_are_near_to_one() -> None:
+    """A temperature in kelvin: days differ by a hundredth of what they are."""
+    series = flow(2400, 0.3)
+    assert float(jittered(replace(series, values=series.values + np.float32(1000)))[2].spread) < 0.02
 
 
 def test_with_it_a_model_follows_a_level_that_it_never_met(tmp_path: Path) -> None:
     """All of the training part at one level, validation as it, the test part 1.5 times as high."""
-    series = flow(steps=480)
+    series = flow(differ=0.05)
     values = series.values.copy()
     values[len(values) * 4 // 5 :] *= 1.5
     series = replace(series, values=values)
     errors = {}
-    for jitter in (0.0, 0.3):
+    for jitter in (0.0, 4.0):
         chosen = {"training": {"epochs": 12, "jitter": jitter}, "window": {"input": 6, "horizon": 4, "days": 0}}
         run = fit(series, configure("f2stnet", sections=chosen), tmp_path / str(jitter))
         errors[jitter] = run.metrics["test"]["mae"]
-    assert errors[0.3] < 0.8 * errors[0.0]
+    assert errors[4.0] < 0.8 * errors[0.0]
 
 
-def test_a_spread_beyond_one_is_refused() -> None:
-    for jitter in (-0.1, 1.5):
-        with pytest.raises(InputError, match=r"^jitter = .*: expected 0 to 1$"):
-            TrainingConfig(jitter=jitter)
+def test_a_spread_below_zero_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^jitter = -0.1: expected 0 or more$"):
+        TrainingConfig(jitter=-0.1)

@@ -33,7 +33,7 @@ class TrainingConfig:
     huber_delta: float = 1.0  # in these units
     curriculum: float = 0.0  # epochs until the loss counts one more step of the horizon; 0: all of it from the start
     sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
-    jitter: float = 0.0  # spread of random factors that training windows are multiplied by; 0: none. Not in federations
+    jitter: float = 0.0  # windows times random factors, as days differ (1) or less or more; 0: none. Not in federations
     patience: int = 20  # epochs without a better validation loss before stopping
     schedule: Literal["constant", "cosine", "plateau", "steps"] = "cosine"
     plateau: int = 5  # epochs without a better validation loss before the rate is halved
@@ -51,9 +51,8 @@ class TrainingConfig:
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
         for key in ("learning_rate", "huber_delta", "factor"):
             require(getattr(self, key) > 0, f"{key} = {getattr(self, key)}: expected a positive number")
-        require(0 <= self.jitter <= 1, f"jitter = {self.jitter}: expected 0 to 1")
         require(0 <= self.average < 1, f"average = {self.average}: expected 0 or more and below 1")
-        for key in ("weight_decay", "clip", "curriculum", "sampling", "warmup", "least_steps"):
+        for key in ("weight_decay", "clip", "curriculum", "sampling", "jitter", "warmup", "least_steps"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
 
     def batch_of(self, windows: int) -> int:

@@ -68,6 +68,17 @@ def test_sensors_that_are_missing_are_not_rest() -> None:
     assert found(series) == (date(2024, 1, 8),)
 
 
+@pytest.mark.parametrize("wild", [1e5, 1e25, -1e5])
+@pytest.mark.filterwarnings("error")
+def test_one_wild_reading_neither_names_a_day_nor_hides_one(wild: float) -> None:
+    for day in (5, 7, 12):
+        for quiet in ((), (0,)):
+            series = city(days=16, quiet=quiet)
+            values = series.values.copy()
+            values[day * 24 + 12, 0] = wild
+            assert found(replace(series, values=values)) == found(series) == ((NEW_YEAR,) if quiet else ())
+
+
 def test_targets_count_alike_and_other_channels_not_at_all() -> None:
     loud = city(quiet=(0,), channels=2).values * np.float32([1, 1e4])
     calm = waves(steps=24 * 21, channels=2, seed=1).values * np.float32([1, 1e4])

@@ -78,11 +78,11 @@ def level_spread(
     hours have on the mean; so sensors or hours that are missing from a day do not count. The spread is the median
     distance from the median, times what makes it a deviation: a day on which all sensors failed is no busy day.
     """
-    held, values = observed.double(), torch.where(observed, values, 0.0).double()
-    usual = values.sum(dim=0) / held.sum(dim=0).clamp(min=1)
-    expected = held @ usual
+    held, values = observed.to(values.dtype), torch.where(observed, values, 0.0)
+    usual = values.sum(dim=0, dtype=torch.float64) / held.sum(dim=0).clamp(min=1)
+    expected = (held @ usual.to(held.dtype)).double()
     seen = expected > 0
-    level = torch.where(seen, values.sum(dim=1) / expected.clamp(min=1e-12), 0.0)
+    level = torch.where(seen, values.sum(dim=1, dtype=torch.float64) / expected.clamp(min=1e-12), 0.0)
     hour = 2 * slot + rest
     of_hour = _sums(level, hour) / _sums(seen.double(), hour).clamp(min=1)
     day = (slot.diff(prepend=slot[:1]) <= 0).cumsum(dim=0)  # the clock begins anew

@@ -77,6 +77,8 @@ def test_backtest_says_what_is_no_start_and_no_stride(run: f2stnet.Run) -> None:
     for start in ("garbage", "20.06.2024", ""):
         with pytest.raises(f2stnet.InputError, match=r"start = .*expected a time in ISO 8601"):
             f2stnet.backtest(run, waves(), start=start)
+    with pytest.raises(f2stnet.InputError, match=r"start = .*in UTC it lies outside the years 1 to 9999"):
+        f2stnet.backtest(run, waves(), start="9999-12-31T23:00-05:00")
     for stride in (0, -1, 1.5):
         with pytest.raises(f2stnet.InputError, match=r"stride = .*1 or more"):
             f2stnet.backtest(run, waves(), stride=stride)  # type: ignore[arg-type]
@@ -157,6 +159,14 @@ def test_runs_without_a_folder_take_the_next_free_one(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     first, second = (f2stnet.fit(waves(), "last-value") for _ in range(2))
     assert [str(r.folder) for r in (first, second)] == ["runs/waves-last-value-1", "runs/waves-last-value-2"]
+
+
+def test_a_run_that_never_begins_takes_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with pytest.raises(f2stnet.InputError, match="too few for training"):
+            f2stnet.fit(waves(), "last-value", settings={"window.input": 9999})
+    assert f2stnet.fit(waves(), "last-value").folder == Path("runs/waves-last-value-1")
 
 
 def test_a_wrong_setting_is_refused_by_name() -> None:

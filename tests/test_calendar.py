@@ -237,3 +237,12 @@ def test_times_of_day_are_read(text, seconds):
 def test_other_times_of_day_are_refused(text):
     with pytest.raises(InputError, match="expected HH:MM"):
         parse_clock(text)
+
+
+@pytest.mark.parametrize("year", ["0001-01-01", "9999-12-31", "55969-02-03"])
+def test_years_that_no_clock_shows_are_refused_with_their_row(year: str):
+    wrong = stamps("2024-01-01T00:00", f"{year}T12:00")
+    with pytest.raises(InputError, match=f"^{year}: no clock of Europe/Berlin shows it; expected the years 1 to 9999"):
+        to_local(wrong, "Europe/Berlin")
+    with pytest.raises(InputError, match=rf"^x\.csv, row 3: {year}: no clock of America/New_York shows it"):
+        to_utc(wrong, "America/New_York", lambda i: f"x.csv, row {i + 2}")

@@ -9,7 +9,7 @@ import pytest
 from safetensors import SafetensorError
 
 from f2stnet.errors import InputError
-from f2stnet.files import cache_dir, existing, read_toml, reading, write_atomically, write_json, write_text
+from f2stnet.files import append_line, cache_dir, existing, read_toml, reading, write_atomically, write_json, write_text
 
 
 def test_a_written_file_is_there_whole_readable_and_alone(tmp_path: Path):
@@ -56,6 +56,15 @@ def test_a_full_disk_is_told_with_the_files_name(full: Exception, tmp_path: Path
     with pytest.raises(OSError, match="No space left on device") as wrong:
         write_atomically(tmp_path / "f.csv", fail)
     assert (wrong.value.errno, wrong.value.filename) == (errno.ENOSPC, str(tmp_path / "f.csv"))
+
+
+def test_lines_are_added_at_the_end_and_a_place_that_takes_none_is_named(tmp_path: Path):
+    for line in ("grüße", "zwei"):
+        append_line(tmp_path / "log", line)
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "grüße\nzwei\n"
+    with pytest.raises(IsADirectoryError) as wrong:
+        append_line(tmp_path, "drei")
+    assert wrong.value.filename == str(tmp_path)
 
 
 def test_what_is_wrong_with_the_tensors_is_no_matter_of_the_disk(tmp_path: Path):

@@ -26,7 +26,7 @@ from f2stnet.series import GraphSeries
 from f2stnet.training import configure
 from f2stnet.training import fit as train
 from f2stnet.training import run as training_run
-from f2stnet.training.folder import RunFolder
+from f2stnet.training.folder import RunFolder, free_folder, give_back
 from f2stnet.training.settings import Recipe
 from f2stnet.training.trainer import Listener, silent
 
@@ -153,7 +153,10 @@ def fit(
     earlier = Run.load(start_from) if isinstance(start_from, Path | str) else start_from
     config = configure(model, int(seed), {}, sections, recipe)
     folder = Path(out) if out else free_folder(series.name, model)
-    return Run.load(train(series, config, folder, start_from=earlier, listen=listen).folder)
+    try:
+        return Run.load(train(series, config, folder, start_from=earlier, listen=listen).folder)
+    finally:
+        give_back(folder)
 
 
 def resume(series: GraphSeries, folder: Path | str, listen: Listener = silent) -> Run:
@@ -216,7 +219,10 @@ def _moment(start: object, series: GraphSeries) -> np.datetime64:
         raise InputError(f"start = {start!r}: has an offset from UTC, the stamps of series {series.name!r} have none")
     if moment.tzinfo is None and series.zone is not None and series.step < DAY:
         moment = moment.replace(tzinfo=find_zone(series.zone))
-    utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    try:
+        utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise InputError(f"start = {start!r}: in UTC it lies outside the years 1 to 9999") from None
     return np.datetime64(utc, "us")
 
 
@@ -227,14 +233,6 @@ def _closed(series: GraphSeries, ahead: np.ndarray, in_service: np.ndarray) -> s
     opens = later[series.in_service_at(later)]
     again = f"service begins again at {_clock(series, opens[:1])[0]}" if len(opens) else "service never begins"
     return f"{(~in_service).sum()} of the next {len(ahead)} steps lie outside the service hours ({again})"
-
-
-def free_folder(series: str, model: str) -> Path:
-    """runs/SERIES-MODEL-1, or the next number that is free."""
-    number = 1
-    while (folder := Path("runs") / f"{series}-{model}-{number}").exists():
-        number += 1
-    return folder
 
 
 def _table(series: GraphSeries, chosen: np.ndarray, run: training_run.Run) -> pd.DataFrame:

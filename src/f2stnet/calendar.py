@@ -22,6 +22,7 @@ DAY_KINDS = 8
 ALL_KINDS = tuple(range(DAY_KINDS))
 KIND_NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday", "a holiday")
 
+_FIRST_DAY, _LAST_DAY = np.datetime64(date.min), np.datetime64(date.max)
 _UNITS = {"s": 1, "sec": 1, "min": 60, "t": 60, "h": 3_600, "d": DAY, "day": DAY, "w": 7 * DAY}
 
 
@@ -66,6 +67,7 @@ def to_local(stamps: np.ndarray, zone: str | None) -> np.ndarray:
     """UTC stamps as the local clock shows them."""
     if zone is None:
         return stamps
+    _refuse_unclocked(stamps, zone)
     # Offsets change at whole quarters of an hour at the most: one look-up for each quarter that occurs.
     quarters, where = np.unique(stamps.astype("datetime64[s]").astype(np.int64) // 900, return_inverse=True)
     clock = find_zone(zone)
@@ -86,6 +88,7 @@ def to_utc(stamps: np.ndarray, zone: str | None, place: Callable[[int], str] | N
     if zone is None:
         return stamps
     clock = find_zone(zone)
+    _refuse_unclocked(stamps, zone, place)
     local, which = np.unique(stamps.astype("datetime64[s]"), return_inverse=True)
     showings = [[_utc_second(stamp.replace(tzinfo=clock, fold=fold)) for fold in (0, 1)] for stamp in local.tolist()]
     first, second = np.array(showings, dtype=np.int64).reshape(-1, 2)[which].T
@@ -133,6 +136,13 @@ def _refuse_doubled(
                 "back, and the order of the rows does not tell its two showings apart; expected rows in the order of "
                 "time, or stamps with an offset from UTC"
             )
+
+
+def _refuse_unclocked(stamps: np.ndarray, zone: str, place: Callable[[int], str] | None = None) -> None:
+    """Python's clocks know the years 1 to 9999; of these the two days whose other showing may lie outside are out."""
+    days = stamps.astype("datetime64[D]").ravel()
+    for row in np.flatnonzero((days <= _FIRST_DAY) | (days >= _LAST_DAY)).tolist():
+        raise InputError(f"{_at([row], place)}{days[row]}: no clock of {zone} shows it; expected the years 1 to 9999")
 
 
 def _at(rows: list[int], place: Callable[[int], str] | None) -> str:

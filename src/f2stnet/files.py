@@ -32,7 +32,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     What the machine does not allow, a full disk too, is an OSError that names `path`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with _writing(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
         os.close(handle)
         temporary = Path(name)
@@ -44,6 +44,19 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def append_line(path: Path, line: str) -> None:
+    """A line more for a log. What the machine does not allow is told as by `write_atomically`."""
+    with _writing(path), path.open("a", encoding="utf-8") as log:
+        log.write(f"{line}\n")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """A file that is open does not say its name when the disk is full."""
+    try:
+        yield
     except (OSError, SafetensorError) as wrong:
         told = re.search(r"os error (\d+)", str(wrong))  # all that safetensors says of it
         if isinstance(wrong, SafetensorError) and told is None:

@@ -142,13 +142,15 @@ def test_resume_finishes_what_was_begun(tmp_path: Path) -> None:
         call("train", "--resume", "--out", out, "--seed", "1")
 
 
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_stopped_run_says_how_to_go_on(begun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("at", "begun"),
+    [("trainer.Trainer.epoch", True), ("trainer.Trainer.__init__", False), ("folder.write_json", False)],
+)
+def test_a_stopped_run_says_how_to_go_on(at: str, begun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*given: object) -> None:
         raise KeyboardInterrupt
 
-    at = "f2stnet.training.trainer.Trainer.epoch" if begun else "f2stnet.training.trainer.Trainer.__init__"
-    monkeypatch.setattr(at, stop)
+    monkeypatch.setattr(f"f2stnet.training.{at}", stop)
     out = tmp_path / "run"
     result = CliRunner().invoke(app, ["train", *CITY, *SMALL, "--model", "stid", "--out", str(out)])
     assert result.exit_code == 130

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -247,6 +248,21 @@ def test_a_forecast_for_scripts_is_one_object_on_the_datas_clock(tmp_path: Path)
     assert with_out == found | {"out": str(tmp_path / "f.csv")}
     assert pd.read_csv(tmp_path / "f.csv")["value"].tolist() == [row["value"] for row in found["forecast"]]
     assert "--json prints one object" in " ".join(call("forecast", "--help").stdout.split())
+
+
+@pytest.mark.parametrize("full", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+def test_no_more_room_is_one_line_of_whatever_kind_it_is(
+    full: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def fail() -> None:
+        raise OSError(full, os.strerror(full))  # as a file that is open says it: without a name
+
+    monkeypatch.setattr("f2stnet.cli.app", fail)
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 2
+    told = f"error: what is printed: cannot be read or written: {os.strerror(full).lower()}\n"
+    assert capsys.readouterr().err == told
 
 
 def test_an_error_of_the_machine_that_names_no_file_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:

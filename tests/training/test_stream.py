@@ -195,6 +195,30 @@ def test_a_state_of_another_run_is_refused(runs: dict[str, Run], tmp_path: Path)
         Stream.load(runs["stid"], tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(
+    ("told", "other"),
+    [
+        ("step 1h, this run 5min", {"step": 300}),
+        ("zone none, this run Europe/Berlin", {"zone": "Europe/Berlin"}),
+        ("zone none, this run UTC", {"utc": True}),
+        ("unit none, this run veh/h", {"unit": "veh/h"}),
+        ("horizon 4, this run 3", {"horizon": 3}),
+    ],
+)
+def test_a_state_whose_numbers_mean_something_else_is_refused(
+    runs: dict[str, Run], told: str, other: dict[str, object]
+) -> None:
+    run = runs["stid"]
+    stored = fed(run, later(), 8).to_bytes()
+    if "horizon" in other:
+        run = replace(run, config=replace(run.config, window=replace(run.config.window, **other)))
+    else:
+        run = replace(run, template=replace(run.template, **other))
+    with pytest.raises(InputError, match=f"^the stored stream has {told}$"):
+        Stream.from_bytes(run, stored)
+    Stream.from_bytes(runs["stid"], stored)
+
+
 @pytest.mark.cuda
 def test_a_stream_on_a_gpu_equals_the_batch_forecast(runs: dict[str, Run]) -> None:
     series = later(40)

@@ -21,6 +21,8 @@ from f2stnet.errors import InputError
 # trainings on the same cores hardly move: each waits for threads that wait for a core (docs/performance.md).
 SPINS = "2000"
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no more room: on the disk, for this user, for this file
+
 # What each one is for: the first paragraph of its docstring.
 COMMANDS = {
     "train": "Train a model and score it.",
@@ -102,7 +104,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as wrong:
-        if wrong.filename is None and wrong.errno != errno.ENOSPC:  # not about a file that somebody named
+        if wrong.filename is None and wrong.errno not in FULL:  # not about a file that somebody named
             raise
         file = wrong.filename2 or wrong.filename or "what is printed"
         blocked = isinstance(wrong, FileExistsError | NotADirectoryError)

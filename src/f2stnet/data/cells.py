@@ -14,6 +14,7 @@ from jaxtyping import Int, Real
 
 from f2stnet.calendar import DAY, parse_step
 from f2stnet.config import require
+from f2stnet.data.counts import stamps_from_texts
 from f2stnet.data.graph_files import SENSORS
 from f2stnet.data.hints import alike_note, are_halves
 from f2stnet.data.keys import naming
@@ -27,7 +28,6 @@ from f2stnet.data.stamps import (
     one_clock,
     parse_stamps,
     show,
-    stamps_from_numbers,
 )
 from f2stnet.data.tabular import MISSING, Tabular
 from f2stnet.errors import InputError
@@ -265,12 +265,7 @@ def _stamps(config: CellsConfig, times: Int[np.ndarray, "R"], texts: Sequence[st
     if config.time_unit is None:
         stamps = parse_stamps(chosen, place_of, config.time_format)
         return Stamps(stamps.written[times], None if stamps.utc is None else stamps.utc[times])
-    counts = np.empty(len(chosen), dtype=np.int64)
-    for i, text in enumerate(chosen):
-        if re.fullmatch(r"-?[0-9]+(\.0*)?", text) is None:
-            raise InputError(f"{place_of(i)}: {text!r} is no whole number of {config.time_unit}")
-        counts[i] = int(text.partition(".")[0])
-    written = stamps_from_numbers(counts, config.time_unit, place_of)[times]
+    written = stamps_from_texts(chosen, config.time_unit, place_of)[times]
     # Counts since 1970 are those of UTC; a count of days is a date.
     return Stamps(written, written if config.zone and config.time_unit != "d" else None)
 

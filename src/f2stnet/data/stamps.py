@@ -10,13 +10,12 @@ import numpy as np
 from jaxtyping import Int
 
 from f2stnet.calendar import DAY, find_zone, show_step, to_local, to_utc
+from f2stnet.data.counts import known_unit, refuse_far_dates, stamps_from_counts
 from f2stnet.data.hints import stamp_hint
 from f2stnet.errors import InputError
 
 Place = Callable[[int], str]  # names where stamp number i stands, as 'flow.csv, row 12'
 
-TIME_UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
-PARTS_OF_A_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 IN_UTC = "times carry an offset from UTC and no zone is given: the calendar is that of UTC"
 # Year first, so that no day can be taken for a month; anything else needs a time_format.
 _ISO = re.compile(r"\d{4}([-/])\d{2}\1\d{2}(?:[T ].+)?|\d{8}(?:[T ].+)?")
@@ -80,9 +79,10 @@ def _written(text: str, time_format: str | None) -> datetime | None:
 
 
 def whole_seconds(stamps: np.ndarray, place: Place) -> np.ndarray:
-    """datetime64 of any unit as datetime64[s]; NaT and parts of a second are refused."""
+    """datetime64 of any unit as datetime64[s]; NaT, years that no reading is of and parts of a second are refused."""
     for i in np.flatnonzero(np.isnat(stamps)).tolist():
         raise InputError(f"{place(i)}: has no time")
+    refuse_far_dates(stamps, place)
     seconds = stamps.astype("datetime64[s]")
     for i in np.flatnonzero(seconds != stamps).tolist():
         raise InputError(f"{place(i)}: {stamps[i]} has parts of a second; stamps are whole seconds")
@@ -95,20 +95,12 @@ def stamps_from_numbers(numbers: np.ndarray, unit: str | None, place: Place) -> 
         raise InputError(f"{place(0)}: stamps have the shape {list(numbers.shape)}, expected one axis")
     if numbers.dtype.kind == "M":
         return whole_seconds(numbers, place)
-    known = {**TIME_UNITS, **PARTS_OF_A_SECOND}
-    if unit not in known:
-        raise InputError(f"time_unit = {unit!r}: expected one of {', '.join(known)}")
+    unit = known_unit(unit)
     if numbers.dtype.kind not in "iuf":
         raise InputError(f"{place(0)}: stamps are {numbers.dtype}, expected numbers")
     for i in np.flatnonzero(~np.isfinite(numbers) | (numbers % 1 != 0)).tolist():
         raise InputError(f"{place(i)}: {numbers[i]} is no whole number of {unit}")
-    counts = numbers.astype(np.int64)
-    if unit in TIME_UNITS:
-        return (counts * TIME_UNITS[unit]).astype("datetime64[s]")
-    per_second = PARTS_OF_A_SECOND[unit]
-    for i in np.flatnonzero(counts % per_second).tolist():
-        raise InputError(f"{place(i)}: {counts[i]} {unit} has parts of a second; stamps are whole seconds")
-    return (counts // per_second).astype("datetime64[s]")
+    return stamps_from_counts([int(number) for number in numbers.tolist()], unit, place)
 
 
 def as_stamp(moment: Any, key: str) -> Stamps:

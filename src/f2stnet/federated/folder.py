@@ -21,7 +21,7 @@ from f2stnet.config import to_toml
 from f2stnet.errors import InputError
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.settings import Federation
-from f2stnet.files import read_toml, reading, write_atomically, write_json, write_text
+from f2stnet.files import append_line, read_toml, reading, write_atomically, write_json, write_text
 from f2stnet.training.folder import RunFolder
 
 
@@ -67,8 +67,7 @@ class FederationFolder:
         return self.path / "clients" / str(number)
 
     def append_round(self, line: dict[str, Any]) -> None:
-        with (self.path / "rounds.jsonl").open("a", encoding="utf-8") as log:
-            log.write(json.dumps(line) + "\n")
+        append_line(self.path / "rounds.jsonl", json.dumps(line))
 
     def rounds(self) -> list[dict[str, Any]]:
         path = self.path / "rounds.jsonl"

@@ -9,7 +9,9 @@ last.safetensors   everything `--resume` needs to go on as if nothing had happen
 metrics.json       the result; it exists when the run is complete
 """
 
+import atexit
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,13 @@ from f2stnet.calendar import ALL_KINDS
 from f2stnet.config import to_toml
 from f2stnet.data.scaler import Scaler
 from f2stnet.errors import InputError
-from f2stnet.files import existing, read_toml, reading, write_atomically, write_json, write_text
+from f2stnet.files import append_line, existing, read_toml, reading, write_atomically, write_json, write_text
 from f2stnet.graph import Graph
 from f2stnet.series import GraphSeries
 from f2stnet.training.card import from_card, to_card
 from f2stnet.training.settings import RunConfig
+
+_taken: set[Path] = set()  # folders that this process has made for runs to come
 
 
 @dataclass
@@ -60,15 +64,22 @@ class RunFolder:
         self, config: RunConfig, series: GraphSeries, scaler: Scaler, warm: dict[str, Tensor] | None = None
     ) -> None:
         """Write down what this run is, in an empty place. `warm` is where it begins, as for `save_last`: a resumed
-        run makes fresh weights anew from its seed, but knows nothing of another run's."""
+        run makes fresh weights anew from its seed, but knows nothing of another run's. Stopped on the way it leaves the
+        place empty again, so that the same call can be made again."""
         self.claim()
-        series.graph.save(self.path / "graph.npz")
         scaling = {"mean": scaler.mean.tolist(), "deviation": scaler.deviation.tolist(), "kinds": list(scaler.kinds)}
         digests = {"graph_digest": series.graph.digest, "digest": series.digest}
-        write_json(self.path / "series.json", to_card(series) | scaling | digests)
-        if warm is not None:
-            self.save_last(warm, Progress())
-        write_text(self.path / "config.toml", to_toml(config.to_table()))  # last: its presence makes it a run
+        try:
+            series.graph.save(self.path / "graph.npz")
+            write_json(self.path / "series.json", to_card(series) | scaling | digests)
+            if warm is not None:
+                self.save_last(warm, Progress())
+            write_text(self.path / "config.toml", to_toml(config.to_table()))  # last: its presence makes it a run
+        except BaseException:
+            if not (self.path / "config.toml").exists():
+                for name in ("graph.npz", "series.json", "last.safetensors"):  # ours: nothing was here
+                    (self.path / name).unlink(missing_ok=True)
+            raise
 
     def config(self) -> RunConfig:
         path = self.path / "config.toml"
@@ -91,8 +102,7 @@ class RunFolder:
         return template, scaler, digest
 
     def append_log(self, line: dict[str, Any]) -> None:
-        with (self.path / "log.jsonl").open("a", encoding="utf-8") as log:
-            log.write(json.dumps(line) + "\n")
+        append_line(self.path / "log.jsonl", json.dumps(line))
 
     def log(self) -> list[dict[str, Any]]:
         path = self.path / "log.jsonl"
@@ -139,6 +149,37 @@ class RunFolder:
                 raise
             raise InputError(f"{self.path / name}: not valid JSON: {wrong}") from None
         return content
+
+
+def free_folder(series: str, model: str) -> Path:
+    """Takes runs/SERIES-MODEL-1, or the next number that is free: made here and now, no other run gets it.
+
+    Data is looked at before a run begins in it; if none does, it is given back when this process ends.
+    """
+    number = 1
+    while True:
+        folder = Path("runs") / f"{series}-{model}-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            _taken.add(folder.absolute())
+            return folder
+
+
+def give_back(folder: Path) -> None:
+    """Remove a folder that `free_folder` took, unless there is something in it. Once: it may be another's by then."""
+    if folder.absolute() in _taken:
+        _taken.remove(folder.absolute())
+        with suppress(OSError):
+            folder.rmdir()
+
+
+@atexit.register
+def _give_all_back() -> None:
+    for folder in tuple(_taken):
+        give_back(folder)
 
 
 def _save(path: Path, tensors: dict[str, Tensor], header: dict[str, str]) -> None:

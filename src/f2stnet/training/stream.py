@@ -21,11 +21,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from f2stnet.calendar import calendar, nearest_kinds
+from f2stnet.calendar import calendar, nearest_kinds, show_step
 from f2stnet.data.windows import Earlier, Inputs, Windows, clock_shift, season
 from f2stnet.errors import InputError
 from f2stnet.files import existing, write_bytes
 from f2stnet.series import observe
+from f2stnet.training.ring import Ring
 from f2stnet.training.run import Run
 
 Stamp = np.datetime64 | str
@@ -40,24 +41,6 @@ class ReadsSteps(Protocol):
     def read_steps(self, x: Tensor, observed: Tensor) -> Tensor: ...
 
     def from_steps(self, z: Tensor, inputs: Inputs) -> Tensor: ...
-
-
-class Ring:
-    """The last `length` rows of what is pushed, in order and contiguous: each row is written twice, a length apart,
-    so that some stretch of the buffer is always the window."""
-
-    def __init__(self, length: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
-        self.length, self.at = length, 0
-        self.rows = torch.zeros(2 * length, *shape, dtype=dtype, device=device)
-
-    def push(self, row: Tensor) -> None:
-        self.rows[self.at] = row
-        self.rows[self.at + self.length] = row
-        self.at = (self.at + 1) % self.length
-
-    @property
-    def window(self) -> Tensor:
-        return self.rows[self.at : self.at + self.length]
 
 
 class Stream:
@@ -154,8 +137,8 @@ class Stream:
         except (SafetensorError, ValueError, KeyError) as wrong:
             raise InputError(f"not the state of a stream: {wrong}") from None
         for key, wanted in _belongs(run).items():
-            if facts.get(key) != wanted:
-                raise InputError(f"the stored stream has {key} {facts.get(key)}, this run {wanted}")
+            if (found := facts.get(key, "unknown")) != wanted:
+                raise InputError(f"the stored stream has {key} {found}, this run {wanted}")
         stream = cls(run, facts["next"] or None)
         for values, observed in zip(tensors["values"], tensors["observed"], strict=True):
             stream._keep(values, observed)
@@ -255,10 +238,18 @@ class Stream:
 
 
 def _belongs(run: Run) -> dict[str, str]:
-    like = run.template
-    window = run.config.window
-    told = {"graph": like.graph.digest, "channels": ",".join(like.channels), "input": str(window.input)}
-    return told | {"days": str(window.days)}
+    """What decides which step, sensor and quantity a kept number is, and how many are kept."""
+    like, window = run.template, run.config.window
+    return {
+        "graph": like.graph.digest,
+        "channels": ",".join(like.channels),
+        "unit": like.unit or "none",
+        "step": show_step(like.step),
+        "zone": like.zone or ("UTC" if like.utc else "none"),
+        "input": str(window.input),
+        "horizon": str(window.horizon),
+        "days": str(window.days),
+    }
 
 
 def _stamp(at: Stamp) -> np.datetime64:

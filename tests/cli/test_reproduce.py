@@ -116,6 +116,43 @@ def test_a_set_too_short_is_one_line_and_status_1(call, tmp_path: Path) -> None:
     assert "0 to run" in result.output
 
 
+def test_a_report_in_the_current_folder_leaves_what_is_not_its_own(
+    call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("--seeds", "0")
+    photo = tmp_path / "report" / "figures" / "photo.png"
+    photo.parent.mkdir(parents=True)
+    photo.write_text("x")
+    (tmp_path / "RESULTS.md").write_text("of somebody's own")
+    text = _refused(["report"], monkeypatch, capsys)
+    assert text.startswith("error: RESULTS.md: not written by `f2stnet report`, so it is not overwritten; ")
+    assert len(text.strip().splitlines()) == 1
+    assert (tmp_path / "RESULTS.md").read_text() == "of somebody's own"
+    (tmp_path / "RESULTS.md").unlink()
+    for _ in range(2):
+        assert CliRunner().invoke(app, ["report"]).exit_code == 0
+    assert photo.read_text() == "x"
+
+
+def test_a_record_that_lacks_a_field_is_one_line_and_status_1(call, tmp_path: Path) -> None:
+    call()
+    path = next((tmp_path / "results" / "central").iterdir())
+    path.write_text(path.read_text().replace('"wall_seconds":', '"wall":'))
+    for result in (call(), CliRunner().invoke(app, ["report", "--out", "out"], env={"COLUMNS": "200"})):
+        assert result.exit_code == 1
+        assert f"left out: results/central/{path.name}: corrupted: 'wall_seconds' is missing" in result.output
+        assert isinstance(result.exception, SystemExit)
+
+
+def test_what_a_killed_worker_was_writing_is_no_record(call, tmp_path: Path) -> None:
+    call()
+    path = next((tmp_path / "results" / "central").iterdir())
+    path.with_name(f".{path.name}.0a1b.json").write_text("{")
+    result = call()
+    assert result.exit_code == 0, result.output
+    assert "3 have a record" in result.output
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -12,8 +12,9 @@ from made_up import make
 from tiny import suite_file
 
 from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce import records
 from f2stnet.experiments.reproduce.records import Record, Store, read_record
-from f2stnet.experiments.reproduce.suite import read_suite
+from f2stnet.experiments.reproduce.suite import find_suite, read_suite
 
 KEY = "a" * 64
 
@@ -60,6 +61,84 @@ def test_a_spoilt_record_is_one_line_with_its_file_and_the_rest_is_read(
     assert words in line
     assert str(path) in line
     assert "\n" not in line
+
+
+GONE = object()
+CENTRAL, FEDERATED, COSTS = "accuracy", "federated", "efficiency"
+
+
+@pytest.mark.parametrize(
+    ("suite", "field", "value", "words"),
+    [
+        (CENTRAL, "machine", GONE, "'machine' is missing"),
+        (CENTRAL, "machine.hardware", GONE, "'machine.hardware' is missing"),
+        (CENTRAL, "wall_seconds", GONE, "'wall_seconds' is missing"),
+        (CENTRAL, "wall_seconds", "long", "'wall_seconds' is text, expected a number"),
+        (CENTRAL, "memory_bytes", GONE, "'memory_bytes' is missing"),
+        (CENTRAL, "finished", GONE, "'finished' is missing"),
+        (CENTRAL, "commit", GONE, "'commit' is missing"),
+        (CENTRAL, "commit", 7, "'commit' is a number, expected text or null"),
+        (CENTRAL, "params", None, "'params' is null, expected a number"),
+        (FEDERATED, "params", [1], "'params' is a list, expected a number"),
+        (FEDERATED, "rounds", GONE, "'rounds' is missing"),
+        (FEDERATED, "rounds.rmse", 3.0, "'rounds.rmse' is a number, expected a list"),
+        (FEDERATED, "rounds.rmse", ["x"], "no number under 'rounds'"),
+        (FEDERATED, "clients", GONE, "'clients' is missing"),
+        (FEDERATED, "clients.client 3.rmse", GONE, "'clients.client 3.rmse' is missing"),
+        (FEDERATED, "fairness", GONE, "'fairness' is missing"),
+        (FEDERATED, "test.mape", GONE, "'test.mape' is missing"),
+        (COSTS, "test.step_ms", GONE, "'test.step_ms' is missing"),
+    ],
+)
+def test_a_record_that_lacks_what_is_shown_of_it_is_one_line_with_file_and_field(
+    tmp_path: Path, suite: str, field: str, value: object, words: str
+) -> None:
+    made = make(find_suite(suite).runs()[0])
+    *parts, last = field.split(".")
+    table = made
+    for part in parts:
+        table = table[part]
+    if value is GONE:
+        del table[last]
+    else:
+        table[last] = value
+    path = Store(tmp_path).write(made)
+    assert Store(tmp_path).load() == ([], [f"{path}: corrupted: {words}; delete it, and its run is made again"])
+
+
+def test_a_record_made_outside_a_repository_has_no_commit_and_counts(tmp_path: Path, record: Record) -> None:
+    Store(tmp_path).write(record | {"commit": None})
+    assert len(Store(tmp_path).load()[0]) == 1
+
+
+def test_a_record_that_is_being_written_is_not_there_yet(tmp_path: Path, record: Record) -> None:
+    """Nor is one whose writer was killed."""
+    path = Store(tmp_path).write(record)
+    path.with_name(f".{path.name}.x1y2.json").write_text(path.read_text()[:100])
+    path.with_name(f".{path.name}.z3.json").write_text(path.read_text())
+    found, refused = Store(tmp_path).load()
+    assert [one["key"] for one in found] == [record["key"]]
+    assert refused == []
+
+
+def test_a_record_that_is_deleted_after_it_was_listed_is_no_trouble(
+    tmp_path: Path, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Store(tmp_path).write(record)
+
+    def too_late(path: Path) -> Record:
+        path.unlink()
+        return read_record(path)
+
+    monkeypatch.setattr(records, "read_record", too_late)
+    assert Store(tmp_path).load() == ([], [])
+
+
+def test_a_record_that_is_a_link_to_nowhere_is_told(tmp_path: Path) -> None:
+    (tmp_path / "central").mkdir()
+    (tmp_path / "central" / f"{'0' * 16}.json").symlink_to(tmp_path / "elsewhere")
+    _, (line,) = Store(tmp_path).load()
+    assert "not a record: " in line
 
 
 def test_a_record_under_another_s_name_is_refused(tmp_path: Path, record: Record) -> None:

@@ -10,6 +10,7 @@ import pytest
 from made_up import fill, make
 from tiny import SUITE, suite_file
 
+from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce import png
 from f2stnet.experiments.reproduce.gather import all_suites, gather
 from f2stnet.experiments.reproduce.png import rasteriser
@@ -65,13 +66,99 @@ def test_everything_is_written_under_the_names_that_are_told(results: Path, tmp_
     assert anchors == headings
 
 
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_the_same_records_give_the_same_files_and_old_ones_go(results: Path, tmp_path: Path) -> None:
+    suites = [find_suite(name) for name in ("accuracy", "clients")]
+    report(results, tmp_path / "once", suites[:1])
+    report(results, tmp_path / "twice", suites)
+    assert len(_files(tmp_path / "twice")) > len(_files(tmp_path / "once"))
+    report(results, tmp_path / "twice", suites[:1])
+    assert _files(tmp_path / "twice") == _files(tmp_path / "once")
+
+
+def _strangers(folder: Path) -> dict[Path, str]:
+    """What somebody may keep in a report's folder; some of it are copies of what a report wrote."""
+    for kind in ("tables", "figures"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    kept = {
+        folder / "figures" / "photo.png": "pixels",
+        folder / "figures" / "my-1-drawing.svg": '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 20 20"></svg>',
+        folder / "figures" / "raw" / "a.svg": "<svg/>",
+        folder / "figures" / "a.b" / "c.d": "in a folder that looks like a file",
+        folder / "tables" / "notes.csv": "table,row,column",
+        folder / "tables" / "mine.tex": r"\label{tab:accuracy-1-pems08-part}",
+        folder / "tables" / "read me": "no suffix",
+    }
+    for written, copy in (
+        ("tables/clients-1-pems08-part.csv", "tables/best.csv"),
+        ("figures/clients-1*.svg", "my.svg"),
+    ):
+        for source in sorted(folder.glob(written))[:1]:
+            kept[source.parent / Path(copy).name] = source.read_text(encoding="utf-8")
+    for path, text in kept.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return kept
+
+
+def _untouched(kept: dict[Path, str]) -> bool:
+    return {path: path.read_text(encoding="utf-8") for path in kept if path.exists()} == kept
+
+
+def test_files_of_somebody_s_own_in_the_report_s_folder_are_left_alone(results: Path, tmp_path: Path) -> None:
+    first = _strangers(tmp_path / "report")
+    suites = [find_suite(name) for name in ("accuracy", "clients")]
+    report(results, tmp_path, suites)
+    assert _untouched(first)
+    second = _strangers(tmp_path / "report")
+    assert len(second) == len(first) + 2
+    report(results, tmp_path, suites[:1])
+    assert not list((tmp_path / "report").glob("*/clients-*"))
+    assert _untouched(second)
+
+
+def test_a_folder_from_before_there_was_a_list_loses_its_old_tables_and_figures_alone(
+    results: Path, tmp_path: Path
+) -> None:
+    report(results, tmp_path, [find_suite("accuracy"), find_suite("clients")])
+    (tmp_path / "report" / ".written").unlink()
+    for drawn in (tmp_path / "report" / "figures").glob("*.svg"):
+        drawn.with_suffix(".png").touch()  # where there is a font
+    kept = _strangers(tmp_path / "report")
+    assert {path.suffix for path in (tmp_path / "report").glob("*/clients-*")} == {".csv", ".tex", ".svg", ".png"}
+    report(results, tmp_path, [find_suite("accuracy")])
+    assert not list((tmp_path / "report").glob("*/clients-*"))
+    assert list((tmp_path / "report").glob("*/accuracy-*"))
+    assert _untouched(kept)
+
+
+def test_a_list_that_names_files_elsewhere_removes_none_of_them(results: Path, tmp_path: Path) -> None:
+    (tmp_path / "report" / "tables").mkdir(parents=True)
+    mine = [tmp_path / "thesis.tex", tmp_path / "report" / "thesis.tex", tmp_path / "report" / "tables" / "thesis.tex"]
+    for path in mine:
+        path.write_text("years of work")
+    (tmp_path / "report" / ".written").write_text(f"tables/../../thesis.tex\n{mine[0]}\nthesis.tex\ntables\n\n")
+    report(results, tmp_path, [find_suite("accuracy")])
+    assert all(path.exists() for path in mine)
+
+
+@pytest.mark.parametrize("name", ["RESULTS.md", "report/index.html"])
+def test_a_file_of_somebody_s_own_under_a_name_of_ours_is_refused_and_nothing_is_written(
+    name: str, results: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / name
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("# Results of the football season\n", encoding="utf-8")
+    before = _files(tmp_path)
+    with pytest.raises(InputError, match=re.escape(f"{mine}: not written by `f2stnet report`")):
+        report(results, tmp_path)
+    assert _files(tmp_path) == before
+    mine.unlink()
     report(results, tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    stale = tmp_path / "report" / "figures" / "of-records-that-are-no-more.svg"
-    stale.write_text("<svg/>")
-    report(results, tmp_path)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    report(results, tmp_path)  # its own is another matter
 
 
 def test_pixels_are_drawn_anew_only_where_a_figure_changed(results: Path, tmp_path: Path) -> None:
@@ -150,6 +237,42 @@ def test_a_run_that_another_suite_asks_for_does_not_open_a_table_of_its_own(tmp_
     shown = {one.suite.name: one for one in gather(tmp_path / "results").suites}
     assert "synthetic" in shown["federated"].runs
     assert [name for name, one in shown.items() if "synthetic" in one.runs] == ["federated"]
+
+
+def test_of_two_versions_of_a_data_set_the_one_measured_last_is_shown_and_the_rest_is_told(tmp_path: Path) -> None:
+    suite = read_suite(suite_file(tmp_path))
+    runs, store = suite.runs(), Store(tmp_path / "results")
+    assert [(run.row, run.seed) for run in runs] == [("STID", 0), ("STID", 1), ("last value", 0)]
+    old, later = "a" * 16, "b" * 16
+    store.write(make(runs[0], digest=old))  # another seed of the same row
+    store.write(make(runs[1], digest=later) | {"finished": "2026-01-02T00:00:00Z"})
+    store.write(make(runs[2], digest=old))  # a row to be ranked against it
+    found = gather(store.root, [suite])
+    (table,) = found.suites[0].tables
+    assert [sorted(row.cells[0].figures) for row in table.rows] == [[1], []]
+    told = f"tiny-city: 2 records of an older version of this data ({old}) are left out; {later} is shown"
+    assert found.notes == [told]
+    assert f"{told}." in results_markdown(found)
+    assert told in results_page(found).html()
+    store.write(make(runs[2], digest="c" * 16) | {"finished": "2026-01-03T00:00:00Z"})
+    assert [note.partition(" of")[0] for note in gather(store.root, [suite]).notes] == [
+        "tiny-city: 2 records",
+        "tiny-city: 1 record",
+    ]
+
+
+def test_records_of_one_version_have_no_note(results: Path) -> None:
+    assert gather(results).notes == []
+
+
+def test_costs_on_data_of_one_s_own_are_shown(tmp_path: Path) -> None:
+    fill(tmp_path / "results", find_suite("efficiency").runs(["town"])[:2])
+    found = gather(tmp_path / "results")
+    assert found.strangers == 0
+    shown = {one.suite.name: one for one in found.suites}
+    assert shown["efficiency"].runs["town"][0] == 2
+    assert [table.where for table in shown["efficiency"].tables if table.measured] == ["town"]
+    assert [name for name, one in shown.items() if "town" in one.runs] == ["efficiency"]
 
 
 class Cells(HTMLParser):

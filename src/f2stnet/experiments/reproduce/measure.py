@@ -5,7 +5,8 @@ import platform
 import resource
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,6 +21,7 @@ from f2stnet.experiments.reproduce.datasets import Found, open_data
 from f2stnet.experiments.reproduce.keys import SCHEMA, configuration, run_key
 from f2stnet.experiments.reproduce.records import Record
 from f2stnet.experiments.reproduce.suite import Run
+from f2stnet.files import DAMAGE
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure, fit
 from f2stnet.training.folder import RunFolder
@@ -29,20 +31,31 @@ BEGUN = {"central": "config.toml", "federated": "federation.toml", "efficiency":
 GROUPS = 4  # of nodes, by the mean of what was observed there
 
 
+class NoResult(InputError):
+    """What training itself says of a run that has none: going on from the run's folder would end the same way."""
+
+
 def measure(run: Run, data: Found, device: str, work: Path, jobs: int) -> Record:
     """`work` is the run's folder: what a cut-off run left there is taken up again. It is left to the caller."""
     chosen, series = torch.device(device), open_data(data.spec)
+    if series.digest != data.digest:  # a worker reads it when its turn comes, maybe hours after the plan
+        raise InputError(
+            f"{data.spec}: has changed since this run was planned (digest {series.digest}, was {data.digest}); "
+            "the same call plans anew"
+        )
+    torch.zeros(1, device=chosen)  # a device that does not work is not for the run to answer for
     if not (work / BEGUN[run.kind]).exists():
         shutil.rmtree(work, ignore_errors=True)  # cut off before it had begun
     if chosen.type == "cuda":
         torch.cuda.reset_peak_memory_stats(chosen)
     began = time.perf_counter()
-    if run.kind == "central":
-        found = _central(run, series, device, work)
-    elif run.kind == "federated":
-        found = _federated(run, series, device, work)
-    else:
-        found = _efficiency(run, series, chosen)
+    with _training(work):
+        if run.kind == "central":
+            found = _central(run, series, device, work)
+        elif run.kind == "federated":
+            found = _federated(run, series, device, work)
+        else:
+            found = _efficiency(run, series, chosen)
     wall = time.perf_counter() - began
     config = configuration(run)
     where = hardware(chosen) if run.kind == "efficiency" else None
@@ -156,6 +169,24 @@ def _efficiency(run: Run, series: GraphSeries, device: torch.device) -> dict[str
         "seconds": 0.0,
         "bench": rows | {"load": machine(device).get("load")},
     }
+
+
+@contextmanager
+def _training(work: Path) -> Iterator[None]:
+    """Tells a run that has no result from a machine that failed it: memory, disks and drivers may do better next time.
+
+    What was begun and cannot be taken up, of an older version of a model for instance, would stay in the way for ever.
+    """
+    begun = work.exists()
+    try:
+        yield
+    except InputError as wrong:
+        raise NoResult(str(wrong)) from wrong
+    except (*DAMAGE, RuntimeError) as wrong:
+        if not begun or not (isinstance(wrong, DAMAGE) or "loading state_dict" in str(wrong)):
+            raise
+        why = f"{type(wrong).__name__}: {wrong}"
+        raise NoResult(f"{work}: cannot be taken up: {why}; the next call begins this run anew") from wrong
 
 
 def _on(device: str, sections: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from f2stnet.errors import InputError
@@ -23,7 +24,26 @@ from f2stnet.files import write_text
 
 Record = dict[str, Any]
 DIGITS = 16  # of a key in a file's name
-FIGURES = ("test", "validation", "steps", "fairness", "clients")  # parts of a record that hold nothing but numbers
+FIGURES = ("test", "validation", "steps", "fairness", "clients", "rounds")  # parts that hold nothing but numbers
+
+# What reports and estimates take from a record, and what it has to be.
+Needed = dict[tuple[str, ...], tuple[type, ...]]
+TEXT, NUMBER, TABLE, LIST = (str,), (int, float), (dict,), (list,)
+FIGURE = (int, float, NoneType)  # or a place where one is missing
+NEEDED: Needed = {
+    ("machine", "hardware"): TEXT, ("wall_seconds",): NUMBER, ("memory_bytes",): NUMBER, ("params",): NUMBER,
+    ("commit",): (str, NoneType), ("finished",): TEXT,
+}  # fmt: skip
+NEEDED_OF: dict[str, Needed] = {
+    "federated": {
+        **{("test", name): FIGURE for name in ("rmse", "mae", "mape")},
+        **{("fairness", name): FIGURE for name in ("max_rmse", "std_rmse")},
+        ("clients",): TABLE,
+        ("rounds",): TABLE,
+    },
+    "efficiency": {("test", "step_ms"): NUMBER},
+}
+SPELT = {str: "text", int: "a number", float: "a number", dict: "a table", list: "a list", NoneType: "null"}
 
 
 class Store:
@@ -39,10 +59,13 @@ class Store:
         """Every record that can be read, and a line for each that cannot."""
         found, refused = [], []
         for path in sorted(self.root.glob("*/*.json")):
+            if path.name.startswith("."):
+                continue  # somebody is writing a record there, or was killed while at it
             try:
                 found.append(read_record(path))
             except InputError as wrong:
-                refused.append(str(wrong))
+                if os.path.lexists(path):  # else it was deleted since it was listed
+                    refused.append(str(wrong))
         return found, refused
 
     def write(self, record: Record) -> Path:
@@ -105,7 +128,27 @@ def read_record(path: Path) -> Record:
     for part in FIGURES:
         if not _figures(record.get(part)):
             raise InputError(f"{path}: corrupted: no number under {part!r}; delete it, and its run is made again")
+    kind = record["config"]["kind"]
+    _check(path, record, NEEDED | NEEDED_OF.get(kind, {}))
+    if kind == "federated":
+        _check(path, record, {("clients", name, "rmse"): FIGURE for name in record["clients"]})
+        _check(path, record, {("rounds", name): LIST for name in record["rounds"]})
     return record
+
+
+def _check(path: Path, record: Record, needed: Needed) -> None:
+    for keys, types in needed.items():
+        value: Any = record
+        for at, key in enumerate(keys, start=1):
+            if not isinstance(value, dict) or key not in value:
+                name = ".".join(keys[:at])
+                raise InputError(f"{path}: corrupted: {name!r} is missing; delete it, and its run is made again")
+            value = value[key]
+        if not isinstance(value, types):
+            raise InputError(
+                f"{path}: corrupted: {'.'.join(keys)!r} is {SPELT[type(value)]}, expected "
+                f"{' or '.join(dict.fromkeys(SPELT[one] for one in types))}; delete it, and its run is made again"
+            )
 
 
 def _figures(value: Any) -> bool:

@@ -4,12 +4,14 @@ RESULTS.md               tables in Markdown
 report/index.html        the page
 report/tables/*.csv      a line a cell; *.tex for booktabs
 report/figures/*.svg     and *.png, where png.py can make them
+report/.written          which of those are ours: see earlier.py
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from f2stnet.experiments.reproduce.earlier import refuse_strangers, replace_earlier
 from f2stnet.experiments.reproduce.gather import gather
 from f2stnet.experiments.reproduce.latex import latex
 from f2stnet.experiments.reproduce.png import begin_drawing, rasteriser
@@ -33,6 +35,7 @@ class Written:
 
 
 def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> Written:
+    refuse_strangers(out)
     found = gather(results, suites)
     tables = [table for shown in found.suites for table in shown.tables]
     figures = [figure for shown in found.suites for figure in shown.figures]
@@ -42,11 +45,7 @@ def report(results: Path, out: Path, suites: Sequence[Suite] | None = None) -> W
     drawn = {folder / "figures" / f"{figure.key}.svg": svg(figure) for figure in figures}
     no_png = rasteriser()[1]
     pixels = set() if no_png else {path.with_suffix(".png") for path in drawn}
-    of_today = {*texts, *drawn, *pixels}
-    for kind in ("tables", "figures"):
-        for old in (folder / kind).glob("*.*"):
-            if old not in of_today:
-                old.unlink()
+    replace_earlier(folder, {*texts, *drawn, *pixels})
     for path, text in texts.items():
         write_text(path, text)
     for path, text in drawn.items():

@@ -86,6 +86,8 @@ def _remarks(found: Gathered) -> list[Html]:
         parts.append(page.facts({"records": str(len(found.records)), "hardware": "; ".join(found.hardware)}))
     if found.strangers:
         parts.append(page.paragraph(f"{found.strangers} records belong to no suite as it is declared now."))
+    if found.notes:
+        parts.append(page.bullets(found.notes))
     return [*parts, page.bullets(found.refused, alarm=True)] if found.refused else parts
 
 

@@ -1,6 +1,7 @@
 """Records put where the suites ask for them: each run of a suite finds its record by what it is, data or no data."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -14,17 +15,16 @@ Pick = Callable[[Record], Any]  # a figure of a record, or None
 
 
 class Shelf:
+    """Of each data set the version that was measured last: figures of two versions are not to be compared."""
+
     def __init__(self, records: Iterable[Record]) -> None:
-        self.by_cell: dict[tuple[str, str | None], Record] = {}
-        self.notes: list[str] = []
-        for record in sorted(records, key=lambda one: str(one["finished"])):
-            at = record["cell"], record.get("hardware_key")
-            if at in self.by_cell and self.by_cell[at]["data"]["digest"] != record["data"]["digest"]:
-                self.notes.append(
-                    f"{record['data']['name']}: there are records of two versions of this data; the later is shown"
-                )
-            self.by_cell[at] = record
-        self.notes = list(dict.fromkeys(self.notes))
+        in_time = sorted(records, key=lambda one: str(one["finished"]))
+        newest = dict(map(_version, in_time))
+        older = Counter(version for version in map(_version, in_time) if version not in newest.items())
+        self.notes = [_left_out(name, digest, count, newest[name]) for (name, digest), count in older.items()]
+        self.by_cell: dict[tuple[str, str | None], Record] = {
+            (record["cell"], record.get("hardware_key")): record for record in in_time if _version(record) not in older
+        }
         self.names = list(dict.fromkeys(record["data"]["name"] for record in self.by_cell.values()))
         self.hardware = list(dict.fromkeys(where for _, where in self.by_cell if where is not None))
 
@@ -83,13 +83,25 @@ def groups(suite: Suite, shelf: Shelf, own: Sequence[str] = (), elsewhere: Conta
     every = [Group(suite, block, data, runs) for (block, data), runs in sorted(found.items(), key=_order(names))]
 
     def was_run(group: Group) -> bool:
-        return any(shelf.find(run) is not None and cell_of(run) not in elsewhere for run in group.runs)
+        """Costs are found under the machine that they were measured on."""
+        runs = [run for run in group.runs if cell_of(run) not in elsewhere]
+        return any(shelf.records(runs, where) for where in (None, *shelf.hardware))
 
     return [group for group in every if group.data not in own or was_run(group)]
 
 
 def place(record: Record) -> str:
     return f"{record['config']['kind']}/{record['key'][:DIGITS]}.json"
+
+
+def _version(record: Record) -> tuple[str, str]:
+    return record["data"]["name"], record["data"]["digest"]
+
+
+def _left_out(name: str, digest: str, count: int, newest: str) -> str:
+    records = f"{count} records of an older version of this data ({digest}) are"
+    one = f"1 record of an older version of this data ({digest}) is"
+    return f"{name}: {records if count > 1 else one} left out; {newest} is shown"
 
 
 def _order(names: list[str]) -> Callable[[tuple[tuple[int, str], list[Run]]], tuple[int, int]]:

@@ -68,10 +68,9 @@ def begin(threads: int) -> None:
 
 def work(job: Job) -> Outcome:
     """Make the run unless somebody has, or is at it. Whatever it dies of, the worker lives on."""
-    from f2stnet.experiments.reproduce.measure import measure
+    from f2stnet.experiments.reproduce.measure import NoResult, measure
 
     store = Store(job.results)
-    record = None
     try:
         with store.claim(job.key) as other:
             if other is not None:
@@ -85,8 +84,8 @@ def work(job: Job) -> Outcome:
         line = _one_line(wrong)
         if is_full(wrong):
             return Outcome(job, "full", line)
-        if record is None:
-            shutil.rmtree(job.place, ignore_errors=True)  # going on with it would end the same way
+        if isinstance(wrong, NoResult):  # after all else the next call goes on: it may have more memory, another disk
+            shutil.rmtree(job.place, ignore_errors=True)
         trace = "" if isinstance(wrong, InputError | OSError) else traceback.format_exc()
         return Outcome(job, "failed", line, trace=trace)
     rmse = record["test"].get("rmse")

@@ -1,4 +1,4 @@
-"""A page for several federated runs with the same clients, side by side."""
+"""Several federated runs with the same clients, side by side on a page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,20 +11,8 @@ from f2stnet.errors import InputError
 from f2stnet.experiments import federated_figures as figures
 from f2stnet.experiments.federated_report import ERRORS, MANY, MEASURES, client_errors
 from f2stnet.experiments.federated_run import FederatedRun
-from f2stnet.page import Html, Page, number
+from f2stnet.page import Html, number
 from f2stnet.training.folder import RunFolder
-
-
-def compare_report(folders: Sequence[Path], out: Path) -> Path:
-    """Write a page of several runs with the same clients to the file `out`."""
-    runs = load_alike(folders)
-    first = next(iter(runs.values()))
-    result = Page(f"{', '.join(runs)} on {first.metrics['data']}", comparison_lead(runs))
-    table, *rest = comparison_blocks(runs)
-    result.add("Result", table)
-    result.add("Over the rounds, and client by client", *rest)
-    result.write(out)
-    return out
 
 
 def load_alike(folders: Sequence[Path]) -> dict[str, FederatedRun]:

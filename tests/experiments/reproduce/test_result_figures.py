@@ -9,7 +9,7 @@ import pytest
 from made_up import make
 from test_result_tables import shelved
 
-from f2stnet.experiments.reproduce.figures import Figure, Series, shades
+from f2stnet.experiments.reproduce.figures import Figure, Series, shades, table_figures
 from f2stnet.experiments.reproduce.layouts import suite_tables
 from f2stnet.experiments.reproduce.plots import plot
 from f2stnet.experiments.reproduce.records import Record
@@ -17,6 +17,7 @@ from f2stnet.experiments.reproduce.round_figures import suite_figures
 from f2stnet.experiments.reproduce.shelf import groups
 from f2stnet.experiments.reproduce.suite import find_suite
 from f2stnet.experiments.reproduce.svg import svg, ticks
+from f2stnet.experiments.reproduce.tables import Cell, Column, Row, Table
 
 DRAWN = {
     "accuracy": {"Accuracy against size"},
@@ -124,6 +125,41 @@ def test_accuracy_is_held_against_what_a_training_step_takes() -> None:
     assert "Nobody is both cheaper and better than: F2STNet, STID." in figure.caption
     assert figure.caption.endswith("Left out, being far off: F2STNet, the paper's equations (37.0).")
     assert not {"linear", "F2STNet, the paper's equations"} & {line.name for line in figure.series}
+
+
+def test_costs_of_other_data_are_no_costs_at_pems04_s_size() -> None:
+    accuracy, efficiency = find_suite("accuracy"), find_suite("efficiency")
+    records = [make(run) for run in accuracy.runs(["pems08-part"]) if run.model == "stid"]
+    for data, ms in (("ring-307", 50.0), ("town", 1.5)):
+        (cost,) = [make(run) for run in efficiency.runs([data]) if run.model == "stid"]
+        cost["test"]["step_ms"] = ms
+        records.append(cost)
+    (figure,) = [one for one in figures_from("accuracy", records) if "against cost" in one.title]
+    assert [line.x for line in figure.series] == [[50.0]]
+
+
+def test_a_point_is_told_in_the_unit_of_its_axis() -> None:
+    records = [make(run) for run in find_suite("accuracy").runs(["pems08-part"])]
+    records += [make(run) for run in find_suite("efficiency").runs(["ring-307"])]
+    told = {}
+    for figure in figures_from("accuracy", records):
+        found = re.search(r'<script type="application/json">(.*?)</script>', plot(figure), re.S)
+        assert found
+        told[figure.title.partition(" · ")[0]] = {line["hovertemplate"] for line in json.loads(found[1])["data"]}
+    assert told == {
+        "Accuracy against size": {"%{y:,.4~g} with %{x:,.4~s} parameters<extra>%{text}</extra>"},
+        "Accuracy against cost": {"%{y:,.4~g} with %{x:,.4~g} ms a training step<extra>%{text}</extra>"},
+    }
+
+
+def test_bars_of_one_title_under_two_headings_have_files_of_their_own() -> None:
+    columns = [Column("RMSE", f"α_het = {alpha}") for alpha in (5, 10)]
+    rows = [Row(name, [Cell({0: 20.0}, (0,)), Cell({0: 30.0}, (0,))]) for name in ("FedAvg", "ours")]
+    figures = table_figures(Table("key", "Methods", "", "method", columns, rows, figures=("bars",)))
+    assert [(figure.key, figure.title) for figure in figures] == [
+        ("key-rmse-alpha-5", "RMSE, α_het = 5 · Methods"),
+        ("key-rmse-alpha-10", "RMSE, α_het = 10 · Methods"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,68 @@ def test_measured_sets_stand_side_by_side_as_in_the_paper() -> None:
     assert tables_of(suite, suite.runs(["pems08-part"]))[0].where == "pems08-part"  # one set has no company
 
 
+JOINED = """
+[[blocks]]
+data = ["x", "y"]
+seeds = [0]
+together = true
+[[blocks.rows]]
+name = "A"
+model = "stid"
+[[blocks.rows]]
+name = "B"
+model = "linear"
+[[blocks.rows]]
+name = "C, only on x"
+model = "f2stnet"
+data = ["x"]
+"""
+
+
+def test_ranks_of_sets_side_by_side_are_those_of_the_rows_that_all_sets_have(tmp_path: Path) -> None:
+    suite = read_suite(suite_file(tmp_path, JOINED))
+    records = [make(run) for run in suite.runs()]
+    for record in records:
+        record["test"]["rmse"] = {"stid": 2.0, "linear": 3.0, "f2stnet": 1.0}[record["config"]["run"]["model"]["name"]]
+    shelf = shelved(records)
+    joined, x, _ = suite_tables(groups(suite, shelf), shelf)
+    assert {row.name: row.cells[0].rank for row in joined.rows} == {"A": 1, "B": 2}
+    assert {row.name: row.cells[1].rank for row in x.rows} == {"A": 2, "B": 0, "C, only on x": 1}
+
+
+def test_tables_have_files_of_their_own_whatever_sets_are_called(tmp_path: Path) -> None:
+    text = SUITE.replace('"tiny-city"', '"北京", "上海", "town a", "Town-A", "town a 2"')
+    suite = read_suite(suite_file(tmp_path, text))
+    keys = [table.key for table in tables_of(suite, suite.runs())]
+    assert len(set(keys)) == len(keys) == 5
+    assert all(key.isascii() for key in keys)
+    assert keys[2:] == ["tiny-1-town-a", "tiny-1-town-a-2", "tiny-1-town-a-2-2"]
+
+
+def test_blocks_and_suites_that_are_joined_have_files_of_their_own(tmp_path: Path) -> None:
+    again = JOINED.replace('["x", "y"]', '["x", "y"]\nsettings = { training = { epochs = 3 } }')
+    suite = read_suite(suite_file(tmp_path, JOINED + again))
+    joined = [table.key for table in tables_of(suite, suite.runs()) if table.where == "all sets"]
+    assert joined == ["tiny-side-by-side", "tiny-side-by-side-2"]
+    ours = find_suite("accuracy")
+    (first,) = [t.key for t in tables_of(ours, ours.runs(["pems08-part", "hzmetro-10min"])) if t.where == "all sets"]
+    assert first == "accuracy-of-forecasts-side-by-side"
+    titled = read_suite(suite_file(tmp_path, f'title = "{ours.title}"\n{JOINED}'))
+    assert tables_of(titled, titled.runs())[0].key == f"tiny-{first}"
+
+
+def test_a_heat_table_shows_words_as_they_are(tmp_path: Path) -> None:
+    grid = 'table = "heat"\ngrid = { "partition.kind" = ["windows", "regime"], "partition.alpha_het" = [5.0, 10.0] }'
+    text = SUITE.replace('figures = ["size"]', 'figures = ["heat"]').replace("central", "federated")
+    text = text.replace("settings = { training = { epochs = 1 } }\n", "").replace(
+        'model = "last-value"', 'model = "stid"'
+    )
+    suite = read_suite(suite_file(tmp_path, text.replace("guess = 2", grid)))
+    (table,) = tables_of(suite, suite.runs())
+    assert [row.name for row in table.rows] == ["kind = windows", "kind = regime"]
+    assert [column.title for column in table.columns] == ["alpha_het = 5", "alpha_het = 10"]
+
+
 def test_delta_is_the_composite_gain_of_the_same_seed() -> None:
     suite = find_suite("federated")
     runs = [run for run in suite.runs(["pems08-part"]) if dict(run.grid).get("partition.kind") == "regime"]
@@ -197,7 +259,8 @@ def test_own_data_is_shown_under_the_suites_it_was_run_with(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["errors", "rounds"])
 def test_every_value_of_a_grid_has_a_row_of_its_own(kind: str, tmp_path: Path) -> None:
     """Not the last value's figures beside the first one's parameters."""
-    text = SUITE.replace("guess = 2", f'table = "{kind}"\ngrid = {{ "window.input" = [6, 12] }}')
+    text = SUITE.replace('figures = ["size"]\n', "")
+    text = text.replace("guess = 2", f'table = "{kind}"\ngrid = {{ "window.input" = [6, 12] }}')
     suite = read_suite(suite_file(tmp_path, text))
     (table,) = tables_of(suite, suite.runs())
     assert [row.name for row in table.rows] == [

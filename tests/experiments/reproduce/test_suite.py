@@ -139,6 +139,30 @@ def test_data_and_seeds_narrow_and_own_data_is_run_as_every_block_says(tmp_path:
         ('figures = ["size"]', 'figures = ["cost"]\ngrid = { "model.width" = [4] }', "figures: 'cost' shows models"),
         ('title = "Tiny"', 'rank = "first"', "rank = 'first': expected int"),
         ("[[blocks]]", "[blocks]", "blocks: expected tables, each under [[blocks]]"),
+        ('name = "last value"\n', "", "blocks.1: rows.2: name is missing"),
+        ('data = ["tiny-city"]\n', "", "blocks.1: data is missing"),
+        # A run is filed under its settings as JSON, and a plan adds guesses up.
+        ("guess = 2", "guess = inf", "blocks.1.guess = inf: expected a finite number"),
+        ("epochs = 1", "clip = nan", "blocks.1.settings.training.clip = nan: expected a finite number"),
+        ("width = 4", "width = inf", "blocks.1.rows.1.settings.model.width = inf: expected a finite"),
+        ("guess = 2", 'grid = { "training.clip" = [1.0, inf] }', "blocks.1.grid.training.clip = inf: expected a"),
+        ("guess = 2", 'table = "rounds"', "figures: 'size' cannot be drawn of table = 'rounds', expected errors"),
+        ("guess = 2", 'table = "compositions"', "figures: 'size' cannot be drawn of table = 'compositions'"),
+        (
+            "guess = 2",
+            'table = "heat"\ngrid = { "model.width" = [4, 8], "training.batch" = [8, 16] }',
+            "figures: 'size' cannot be drawn of table = 'heat', expected errors",
+        ),
+        (
+            'figures = ["size"]',
+            'figures = ["worst"]',
+            "'worst' cannot be drawn of table = 'errors', expected federated or",
+        ),
+        (
+            'figures = ["size"]',
+            'figures = ["curves"]',
+            "figures: 'curves' shows rounds or clients; central runs have none",
+        ),
     ],
 )
 def test_a_wrong_suite_is_one_line_that_names_the_file_and_the_key(
@@ -150,6 +174,11 @@ def test_a_wrong_suite_is_one_line_that_names_the_file_and_the_key(
     assert words in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_block_needs_no_data_where_each_of_its_rows_has_its_own(tmp_path: Path) -> None:
+    text = SUITE.replace('data = ["tiny-city"]\n', "").replace("name =", 'data = ["town"]\nname =')
+    assert read_suite(suite_file(tmp_path, text)).data == ["town"]
 
 
 def test_what_is_no_list_of_tables_is_said_to_be_none(tmp_path: Path) -> None:

@@ -7,17 +7,22 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from made_up import HARDWARE, make
 from tiny import SUITE, city, suite_file
 
 from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce import measure, runner, worker
+from f2stnet.experiments.reproduce.datasets import open_data
 from f2stnet.experiments.reproduce.estimate import Estimates, parse_budget, spell
 from f2stnet.experiments.reproduce.keys import configuration
 from f2stnet.experiments.reproduce.records import Store
 from f2stnet.experiments.reproduce.runner import Ended, Plan, execute, plan
 from f2stnet.experiments.reproduce.suite import find_suite, read_suite
+from f2stnet.training.folder import RunFolder
+from f2stnet.training.trainer import Trainer
 
 
 class Here(Executor):
@@ -131,8 +136,8 @@ def test_costs_are_measured_at_a_model_s_defaults_on_any_data(bench: Bench) -> N
 
 def test_a_run_that_fails_is_told_and_logged_and_the_rest_goes_on(bench: Bench) -> None:
     bench.write(SUITE.replace("width = 4", "width = 4 }, window = { input = 100000"))
-    # The window fits no part of this set: the plan says so once, for the set.
-    assert list(bench.plan().unusable) == ["tiny-city"]
+    # The window fits no part of this set: the plan says so once, for the row.
+    assert list(bench.plan().unusable) == ["tiny-city, STID"]
     bench.write(SUITE.replace("epochs = 1", "epochs = 1, learning_rate = 1e30"))
     ended = bench.run()
     assert ended.made == 1  # the closed form
@@ -162,6 +167,30 @@ def test_a_set_too_short_for_its_window_is_one_line_and_the_others_run(bench: Be
     made = bench.plan(data=[*bench.data, str(short)])
     assert list(made.unusable) == ["short-city"]
     assert "too few for training, validation and test" in made.unusable["short-city"]
+    assert {one.job.run.data for one in made.todo} == {"tiny-city"}
+
+
+def test_a_window_too_long_for_a_set_leaves_out_its_own_runs_alone(bench: Bench) -> None:
+    bench.write(SUITE.replace('model = "last-value"', 'model = "last-value"\nsettings = { window = { input = 900 } }'))
+    made = bench.plan()
+    assert list(made.unusable) == ["tiny-city, last value"]
+    assert "0 windows of 900 + 12 steps" in made.unusable["tiny-city, last value"]
+    assert [one.job.run.row for one in made.todo] == ["STID", "STID"]
+    bench.write(SUITE.replace("guess = 2", 'grid = { "window.input" = [6, 900] }'))
+    made = bench.plan()
+    assert list(made.unusable) == ["tiny-city, STID · input 900, last value · input 900"]
+    assert {dict(one.job.run.grid)["window.input"] for one in made.todo} == {6}
+
+
+def test_a_set_that_is_here_and_wrong_is_not_called_missing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write(SUITE.replace('"tiny-city"', '"tiny-city", "pems04"'))
+    monkeypatch.chdir(bench.folder)
+    monkeypatch.setenv("F2STNET_DATA", str(bench.folder))
+    toml = city(bench.folder / "pems04", name="pems04")
+    toml.write_text(toml.read_text(encoding="utf-8").replace("step =", "stepp ="), encoding="utf-8")
+    made = bench.plan(data=None)
+    assert made.missing == {}
+    assert made.unusable == {"pems04": f"{toml}: unknown key 'dataset.stepp'; did you mean 'step'?"}
     assert {one.job.run.data for one in made.todo} == {"tiny-city"}
 
 
@@ -268,6 +297,100 @@ def test_a_run_that_was_cut_off_is_taken_up_where_it_was(bench: Bench, monkeypat
     trained = next(record for record in found.values() if record["params"])
     assert trained["cut_off"]
     assert trained["test"] == whole[trained["key"]]["test"]
+
+
+def _fail_in_epoch(monkeypatch: pytest.MonkeyPatch, number: int, wrong: Exception) -> None:
+    epoch = Trainer.epoch
+
+    def failing(self: Trainer, now: int, listen: Any) -> float:
+        if now == number:
+            raise wrong
+        return epoch(self, now, listen)
+
+    monkeypatch.setattr(Trainer, "epoch", failing)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError(),
+        OSError(errno.EIO, "I/O error"),
+        OSError(errno.EMFILE, "Too many open files"),
+        RuntimeError("CUDA error: unspecified launch failure"),
+    ],
+    ids=lambda wrong: f"{type(wrong).__name__} {getattr(wrong, 'errno', '')}",
+)
+def test_a_run_that_the_machine_failed_is_told_each_time_and_goes_on_when_it_can(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, wrong: Exception
+) -> None:
+    bench.write(SUITE.replace("epochs = 1", "epochs = 4"))
+    only = {"seeds": [0], "rows": ["STID"]}
+    with monkeypatch.context() as broken:
+        _fail_in_epoch(broken, 3, wrong)
+        told = [bench.run(**only).failed for _ in range(2)]
+    assert len(told[0]) == 1
+    assert told[0] == told[1]
+    _fail_in_epoch(monkeypatch, 2, AssertionError("this epoch was made"))
+    assert bench.run(**only).made == 1
+    (record,) = bench.store.load()[0]
+    assert record["cut_off"]
+    assert len(record["epochs"]["train_loss"]) == 4
+    assert list((bench.folder / "work").iterdir()) == []
+
+
+def test_a_run_that_diverges_is_told_each_time_and_leaves_nothing(bench: Bench) -> None:
+    bench.write(SUITE.replace("epochs = 1", "epochs = 4, learning_rate = 1e30"))
+    for _ in range(2):
+        (line,) = bench.run(seeds=[0], rows=["STID"]).failed
+        assert "training diverged" in line
+        assert list((bench.folder / "work").iterdir()) == []
+
+
+def test_a_begun_run_that_cannot_be_taken_up_fails_once_and_is_begun_anew(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an older version of a model, say: its key is the same, its weights have other names."""
+    bench.write(SUITE.replace("epochs = 1", "epochs = 3"))
+    only = {"seeds": [0], "rows": ["STID"]}
+    with monkeypatch.context() as broken:
+        _fail_in_epoch(broken, 2, MemoryError())
+        bench.run(**only)
+    (place,) = (bench.folder / "work").iterdir()
+    tensors, progress = RunFolder(place).last()  # type: ignore[misc]
+    RunFolder(place).save_last(
+        {name.replace("model.", "model.old_"): value for name, value in tensors.items()}, progress
+    )
+    (line,) = bench.run(**only).failed
+    assert f"{place}: cannot be taken up: RuntimeError: Error(s) in loading state_dict" in line
+    assert "\n" not in line
+    assert bench.run(**only).made == 1
+    assert not bench.store.load()[0][0]["cut_off"]
+
+
+def test_no_record_is_made_of_data_that_changed_after_the_plan(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write(SUITE.replace("epochs = 1", "epochs = 3"))
+    with monkeypatch.context() as broken:
+        _fail_in_epoch(broken, 2, MemoryError())
+        bench.run(seeds=[0], rows=["STID"])
+    begun = list((bench.folder / "work").iterdir())
+    planned, values = bench.plan(seeds=[0]), bench.folder / "city" / "values.npz"
+    whole = values.read_bytes()
+    arrays = dict(np.load(values))
+    np.savez(values, **arrays | {"flow": 100 * arrays["flow"]})
+    open_data.cache_clear()  # a worker is a process of its own and has read nothing yet
+    ended = execute(planned.todo, tell=bench.said.append)
+    assert bench.store.load() == ([], [])
+    assert ended.made == 0
+    assert len(ended.failed) == 2
+    now, was = open_data(bench.data[0]).digest, planned.todo[0].job.data.digest
+    for line in ended.failed:
+        assert f"{bench.data[0]}: has changed since this run was planned (digest {now}, was {was})" in line
+    assert list((bench.folder / "work").iterdir()) == begun  # for when the data is what it was
+    values.write_bytes(whole)
+    open_data.cache_clear()
+    assert bench.run(seeds=[0]).made == 2
+    assert any(record["cut_off"] for record in bench.store.load()[0] if record["params"])
 
 
 def test_what_another_process_has_is_left_to_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

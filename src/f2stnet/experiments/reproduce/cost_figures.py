@@ -1,8 +1,10 @@
 """Accuracy against cost: what two suites measured, in one figure."""
 
+from f2stnet.experiments.reproduce.datasets import MADE_UP
 from f2stnet.experiments.reproduce.figures import Figure, Series, near_the_best
 from f2stnet.experiments.reproduce.layout_parts import get
 from f2stnet.experiments.reproduce.shelf import Group, Shelf
+from f2stnet.experiments.reproduce.tables import slug
 
 
 def cost_figures(group: Group, shelf: Shelf) -> list[Figure]:
@@ -21,22 +23,24 @@ def cost_figures(group: Group, shelf: Shelf) -> list[Figure]:
             best = ", ".join(line.name for line in points if not any(_beats(other, line) for other in points))
             shown, rest = near_the_best(points)
             caption = f"Left and low is better. Nobody is both cheaper and better than: {best}.{rest}"
-            key = f"{group.suite.name}-{group.number + 1}-{group.data}-cost" + (f"-{place + 1}" if place else "")
+            key = f"{group.suite.name}-{group.number + 1}-{slug(group.data)}-cost" + (f"-{place + 1}" if place else "")
             found.append(
                 Figure(
                     key, f"Accuracy against cost · {group.data}", group.suite.shows, "scatter",
                     f"training step at PeMS04's size, ms ({where})", "test MAE", shown, caption, group.data, log_x=True,
+                    x_unit="ms a training step",
                 )
             )  # fmt: skip
     return found
 
 
 def _step_times(shelf: Shelf, where: str) -> dict[str, float]:
-    """Milliseconds of a model's training step, by its name."""
+    """Milliseconds of a model's training step, by its name. Costs can be measured on any data; the figure's axis speaks
+    of PeMS04's size."""
     return {
         str(record["config"]["run"]["model"]["name"]): float(record["test"]["step_ms"])
         for (_, hardware), record in shelf.by_cell.items()
-        if hardware == where and record["config"]["kind"] == "efficiency"
+        if hardware == where and record["config"]["kind"] == "efficiency" and record["data"]["name"] == MADE_UP
     }
 
 

@@ -1,13 +1,14 @@
-"""The data sets of a suite: found by name, or given by path; what is not here is said, with how to get it."""
+"""The data sets of a suite: found by name, or given by path; what is not here is said, with how to get it, and what is
+here and wrong, with what is wrong."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from f2stnet.data.public import PUBLIC
+from f2stnet.data.public import PUBLIC, find
 from f2stnet.data.sources import resolve, sources
 from f2stnet.data.split import WindowConfig, split
 from f2stnet.errors import InputError
@@ -47,11 +48,14 @@ def open_data(spec: str) -> GraphSeries:
     return replace(series, name=SYNTHETIC) if spec == SYNTHETIC else series  # known by what suites call it
 
 
-def find_data(wanted: Sequence[str], given: Sequence[str] | None) -> tuple[dict[str, Found], dict[str, str]]:
-    """What is here, by name, and why the rest is not. `given` are the paths or names of `--data`; a wrong one of
-    those is refused, as somebody asked for it."""
+def find_data(
+    wanted: Sequence[str], given: Sequence[str] | None
+) -> tuple[dict[str, Found], dict[str, str], dict[str, str]]:
+    """By name: what is here, how to get what is not, and what is wrong with the rest. `given` are the paths or names of
+    `--data`; a wrong one of those is refused, as somebody asked for it."""
     found: dict[str, Found] = {}
     missing: dict[str, str] = {}
+    unusable: dict[str, str] = {}
     if given:
         for spec in given:
             path = spec if Path(spec).exists() else _place(spec) or spec
@@ -69,18 +73,25 @@ def find_data(wanted: Sequence[str], given: Sequence[str] | None) -> tuple[dict[
             missing[name] = _how_to_give()
             continue
         try:
-            found[name] = Found.of(at, open_data(at))
+            one = Found.of(at, open_data(at))
         except InputError as wrong:
-            missing[name] = f"f2stnet data get {name}" if _downloads(name) else str(wrong)
-    return found, missing
+            if at in sources and not _all_files(name):
+                missing[name] = f"f2stnet data get {name}" if _downloads(name) else str(wrong)
+            else:
+                unusable[name] = str(wrong)
+            continue
+        if one.name == name:
+            found[name] = one
+        else:  # its records would be filed under a name that the suite does not ask for
+            other = "" if at in MADE else f", or name = {name!r} in there"
+            unusable[name] = f"{at}: is called {one.name!r}; expected that name in the suite{other}"
+    return found, missing, unusable
 
 
-def too_short(series_spec: str, windows: Iterable[WindowConfig]) -> str | None:
-    """Why no run can be made of this set, if so."""
-    series = open_data(series_spec)
+def too_short(series_spec: str, window: WindowConfig) -> str | None:
+    """Why no run with this window can be made of this set, if so."""
     try:
-        for window in windows:
-            split(series, window)
+        split(open_data(series_spec), window)
     except InputError as wrong:
         return str(wrong)
     return None
@@ -94,6 +105,11 @@ def _downloads(name: str) -> bool:
     return name in PUBLIC and all(file.blob for file in PUBLIC[name])
 
 
+def _all_files(name: str) -> bool:
+    """Whether they are here, right or wrong."""
+    return all(find(name, [file.name]) for file in PUBLIC.get(name, ()))
+
+
 def _roots() -> list[Path]:
     root = os.environ.get("F2STNET_DATA")
     return [Path(root), Path("data")] if root else [Path("data")]
@@ -103,11 +119,12 @@ def _place(name: str) -> str | None:
     """The folder under a data root whose dataset.toml says that it is this set; what is made here has none."""
     if name.lower() in MADE:
         return name.lower()
+    unread = None
     for root in _roots():
         for file in sorted(root.glob("*/dataset.toml")):
             try:
                 if read_toml(file).get("name", file.parent.name) == name:
                     return str(file.resolve())
-            except InputError:
-                continue
-    return None
+            except InputError:  # who opens it is told what is wrong with it
+                unread = str(file.resolve()) if file.parent.name == name else unread
+    return unread

@@ -1,6 +1,7 @@
 """Layouts of federated runs: methods under partitions, or settings under one condition."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from f2stnet.experiments.reproduce.against import against
 from f2stnet.experiments.reproduce.gains import ERRORS, SPREAD, gain_cell
@@ -90,10 +91,10 @@ def heat(group: Group, shelf: Shelf) -> list[Table]:
     if not shelf.records(group.runs):
         return []
     down, across = (dotted.partition(".")[2] for dotted in group.block.grid)
-    columns = [Column(f"{symbol(across)} = {value:g}", better="none") for value in group.values(across)]
+    columns = [Column(f"{symbol(across)} = {_plain(value)}", better="none") for value in group.values(across)]
     rows = [
         Row(
-            f"{symbol(down)} = {value:g}",
+            f"{symbol(down)} = {_plain(value)}",
             [
                 shelf.cell(group.of(group.rows[0].name, **{down: value, across: other}), get("fairness", "worst_mae"))
                 for other in group.values(across)
@@ -102,6 +103,11 @@ def heat(group: Group, shelf: Shelf) -> list[Table]:
         for value in group.values(down)
     ]
     return [make_table(group, f"{group.data}, MAE of the worst client", "", columns, rows)]
+
+
+def _plain(value: Any) -> str:
+    """A grid may hold words, too: partition.kind, say."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _papers_own_rows(group: Group, columns: Sequence[Column]) -> list[Row]:

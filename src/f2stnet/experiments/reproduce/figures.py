@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from f2stnet.experiments.reproduce.tables import Table
+from f2stnet.experiments.reproduce.tables import Table, slug
 
 KINDS = {
     "size": "RMSE over parameters: the overview figure, left",
@@ -19,6 +19,16 @@ KINDS = {
     "curves": "training loss, worst-5 MAE and deviation of MAE over the rounds",
     "lambda": "λ and the worst client's MAE over the rounds",
     "clients": "RMSE of every client",
+}
+
+# The tables that have what a figure shows, where not all do; those not named here need the rounds of federated runs.
+DRAWN_FROM = {
+    "size": ("errors",),
+    "cost": ("errors", "rounds", "compositions"),
+    "score": ("federated",),
+    "bars": ("errors", "federated", "rounds", "compositions"),
+    "worst": ("federated", "rounds"),
+    "heat": ("heat",),
 }
 
 FAR = 2.0  # times the others' figure: such a one would leave them no room
@@ -46,6 +56,7 @@ class Figure:
     caption: str = ""
     where: str = ""  # data set and condition
     log_x: bool = False
+    x_unit: str = ""  # of a point's place, where one is asked for it
 
 
 def crowded(series: Sequence[Series]) -> bool:
@@ -109,7 +120,7 @@ def _sizes(table: Table) -> Figure:
     caption = f"Left and low is better. Models without parameters are not shown.{rest}"
     return Figure(
         f"{table.key}-size", title, table.shows, "scatter", "parameters", "test RMSE", points, caption, table.where,
-        log_x=True,
+        log_x=True, x_unit="parameters",
     )  # fmt: skip
 
 
@@ -130,8 +141,9 @@ def _bars(table: Table, titles: Sequence[str]) -> list[Figure]:
         caption = "Thin lines: one sample deviation over seeds, where all are there."
         if score:
             caption = f"Δ over FedAvg from errors and spread; above zero is better. {caption}"
-        title = f"{column.title} · {table.where if score else table.title}"
-        key = f"{table.key}-{name}"
+        over = f", {column.group}" if column.group else ""  # else two columns of one title would share a file
+        title = f"{column.title}{over} · {table.where if score else table.title}"
+        key = f"{table.key}-{name}" + (f"-{slug(column.group)}" if over else "")
         found.append(Figure(key, title, table.shows, "bars", "", column.title, [bars], caption, table.where))
     return found
 

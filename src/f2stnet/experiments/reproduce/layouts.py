@@ -18,20 +18,29 @@ from f2stnet.experiments.reproduce.layout_parts import (
 )
 from f2stnet.experiments.reproduce.shelf import Group, Pick, Shelf
 from f2stnet.experiments.reproduce.suite import TableKind
-from f2stnet.experiments.reproduce.tables import Column, Row, Table, of_the_paper_alone, rank, side_by_side
+from f2stnet.experiments.reproduce.tables import (
+    Column,
+    Row,
+    Table,
+    keys_apart,
+    of_the_paper_alone,
+    rank,
+    side_by_side,
+)
 
 
 def suite_tables(found_groups: Sequence[Group], shelf: Shelf) -> list[Table]:
     """A table for each block and data set that has records, or that the paper has figures for."""
     found: list[Table] = []
-    beside: dict[int, list[Table]] = {}
+    together: dict[tuple[str, int], list[Table]] = {}  # by suite and block
     for group in found_groups:
         tables = LAYOUTS[group.block.table](group, shelf)
         found += tables
         if group.block.together:
-            beside.setdefault(group.number, []).extend(table for table in tables if table.measured)
-    found = [joined for tables in beside.values() for joined in side_by_side(tables)] + found
-    return [rank(table if table.measured else of_the_paper_alone(table)) for table in found]
+            block = group.suite.name, group.number
+            together.setdefault(block, []).extend(table for table in tables if table.measured)
+    found = [joined for block, tables in together.items() for joined in side_by_side(tables, *block)] + found
+    return [rank(table if table.measured else of_the_paper_alone(table)) for table in keys_apart(found)]
 
 
 def errors(group: Group, shelf: Shelf) -> list[Table]:

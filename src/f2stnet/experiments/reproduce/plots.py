@@ -58,6 +58,8 @@ def _scatter(figure: Figure) -> Drawn:
     places = [line.x[0] for line in figure.series]
     ends = min(places, default=0.0), max(places, default=0.0)
     crowd = crowded(figure.series)
+    how = "s" if figure.x_unit == "parameters" else "g"  # 120k of them; but half a millisecond is no 500m
+    told = f"%{{y:,.4~g}} with %{{x:,.4~{how}}} {escape(figure.x_unit)}"
     data = [
         {
             "type": "scatter", "mode": "markers" if crowd else "markers+text", "name": escape(line.name),
@@ -65,7 +67,7 @@ def _scatter(figure: Figure) -> Drawn:
             "textposition": _beside(line.x[0], ends, at), "showlegend": crowd, "cliponaxis": False,
             "marker": {"size": 10, "color": _colour(at), "symbol": SYMBOLS[at // len(page.PALETTE) % len(SYMBOLS)]},
             "error_y": {"type": "data", "array": line.error, "color": page.MUTED, "thickness": 1},
-            "hovertemplate": "%{y:,.4~g} with %{x:,.4~s} parameters<extra>%{text}</extra>",
+            "hovertemplate": f"{told}<extra>%{{text}}</extra>",
         }
         for at, line in enumerate(figure.series)
     ]  # fmt: skip

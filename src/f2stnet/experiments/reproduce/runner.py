@@ -38,7 +38,7 @@ class Plan:
     done: int = 0
     todo: list[Planned] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)  # data sets, and how to get them
-    unusable: dict[str, str] = field(default_factory=dict)  # data sets, and what is wrong with them
+    unusable: dict[str, str] = field(default_factory=dict)  # data sets, or some rows on one, and what is wrong
     refused: list[str] = field(default_factory=list)  # records that cannot be read
 
 
@@ -65,14 +65,14 @@ def plan(
     scratch: Path | None = None,
 ) -> Plan:
     """`rows` are parts of names: a run counts whose row holds one of them."""
-    found, missing = find_data(suite.data, data)
+    found, missing, unusable = find_data(suite.data, data)
     chosen = find_device(device)
     where = hardware(chosen)
     records, refused = store.load()
     estimates, answered = Estimates(records, where), {record["question"] for record in records}
-    made = Plan(suite, missing=missing, refused=refused)
+    made = Plan(suite, missing=missing, unusable=unusable, refused=refused)
     seen: set[str] = set()
-    windows: dict[str, dict[str, WindowConfig]] = {}
+    windows: dict[str, dict[WindowConfig, list[Job]]] = {}
     for run in suite.runs(list(found) if data else None, seeds):
         if rows and not any(part in run.row for part in rows):
             continue
@@ -90,22 +90,24 @@ def plan(
         elif not store.path(run.kind, key).exists():  # one that cannot be read is not overwritten
             seconds, known = estimates.seconds(run, config)
             place = (scratch or cache_dir("reproduce")).resolve()
-            made.todo.append(
-                Planned(Job(run, key, about, str(chosen), store.root.resolve(), place, jobs), seconds, known)
-            )
-            table = config["run"]["window"]
-            windows.setdefault(run.data, {})[str(table)] = build(WindowConfig(), table, "window")
+            job = Job(run, key, about, str(chosen), store.root.resolve(), place, jobs)
+            made.todo.append(Planned(job, seconds, known))
+            window = build(WindowConfig(), config["run"]["window"], "window")
+            windows.setdefault(run.data, {}).setdefault(window, []).append(job)
     _leave_out_unusable(made, found, windows)
     return made
 
 
-def _leave_out_unusable(made: Plan, found: dict[str, Found], windows: dict[str, dict[str, WindowConfig]]) -> None:
-    """A set that is too short is said once, not once a run."""
+def _leave_out_unusable(made: Plan, found: dict[str, Found], windows: dict[str, dict[WindowConfig, list[Job]]]) -> None:
+    """Runs with a window that their set is too short for. It is said once, not once a run."""
+    out: set[str] = set()
     for name, each in windows.items():
-        why = too_short(found[name].spec, each.values())
-        if why is not None:
-            made.unusable[name] = why
-    made.todo = [one for one in made.todo if one.job.run.data not in made.unusable]
+        wrong = {window: why for window in each if (why := too_short(found[name].spec, window)) is not None}
+        for window, why in wrong.items():
+            out.update(job.key for job in each[window])
+            rows = ", ".join(dict.fromkeys(job.run.chosen for job in each[window]))
+            made.unusable[name if len(wrong) == len(each) else f"{name}, {rows}"] = why
+    made.todo = [one for one in made.todo if one.job.key not in out]
 
 
 def duration(todo: Sequence[Planned], jobs: int) -> float:

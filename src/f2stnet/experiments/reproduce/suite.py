@@ -33,18 +33,13 @@ from typing import Any, Literal
 
 from f2stnet.config import build, coerce, require
 from f2stnet.errors import InputError
-from f2stnet.experiments.reproduce.figures import KINDS
+from f2stnet.experiments.reproduce.suite_checks import check_figures, check_finite, check_grid
 from f2stnet.files import read_toml
 from f2stnet.registry import did_you_mean
 
 SUITES = Path(__file__).parent.parent / "suites"
 Kind = Literal["central", "federated", "efficiency"]
 TableKind = Literal["errors", "federated", "rounds", "heat", "costs", "compositions", "false-losses"]  # layouts.py
-# The grids of tables that are made for certain settings; `errors` and `rounds` have a row for each value of any.
-SHOWN: dict[TableKind, tuple[str, ...]] = {
-    "federated": ("partition.kind", "partition.alpha_het"), "false-losses": ("federation.false_loss",),
-    "compositions": (), "costs": (),
-}  # fmt: skip
 KEYS = ("title", "shows", "rank", "blocks")
 AXES = ("row", "data", "grid", "seed")
 SYNTHETIC = "synthetic"  # made from its seed, so any suite can be run on it whether it names it or not
@@ -65,9 +60,6 @@ class RowConfig:
     guess: float = 0.0  # 0: the block's
     paper: str = ""  # what the paper calls it, where that is another name
     reference: bool = False  # shown, and no competitor: an end of the scale
-
-    def __post_init__(self) -> None:
-        require(bool(self.name), "name is missing")
 
 
 @dataclass(frozen=True)
@@ -92,23 +84,16 @@ class BlockConfig:
     def __post_init__(self) -> None:
         axes = ", ".join(AXES)
         require(sorted(self.order) == sorted(AXES), f"order = {list(self.order)}: expected {axes} in some order")
-        require(bool(self.data), "data is missing: the names of its data sets")
-        for name in self.figures:
-            require(name in KINDS, f"figures: {name!r}{did_you_mean(name, KINDS)}")
+        require(all(row.data or self.data for row in self.rows), "data is missing: the names of its data sets")
         names = [row.name for row in self.rows]
+        for at, name in enumerate(names, 1):
+            require(bool(name), f"rows.{at}: name is missing: what the table calls this row")
         for name in names:  # their runs would be averaged as if they were one row's
             require(names.count(name) == 1, f"rows: two are called {name!r}")
         known = not self.against or self.against in names
         require(known, f"against = {self.against!r}: no row is called that{did_you_mean(self.against, names)}")
-        for key in self.grid:
-            require(key.count(".") == 1, f"grid.{key}: expected section.key, as partition.alpha_het")
-        shown = SHOWN.get(self.table)
-        if shown is not None:  # runs of other settings would be averaged as if they were seeds
-            told = ", ".join(shown) or "none"
-            require(set(self.grid) == set(shown), f"table = {self.table!r}: shows the grid {told} and no other")
-        require(self.table != "heat" or len(self.grid) == 2, "table = 'heat': expected a grid of two settings")
-        costs = "cost" in self.figures and self.grid
-        require(not costs, "figures: 'cost' shows models with their own settings; leave grid out")
+        check_grid(self.table, self.grid)
+        check_figures(self.figures, self.kind, self.table, self.grid)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +114,13 @@ class Run:
     guess: float
 
     @property
+    def chosen(self) -> str:
+        """Its row, and which combination of the grid."""
+        return self.row + "".join(f" · {key.partition('.')[2]} {value}" for key, value in self.grid)
+
+    @property
     def label(self) -> str:
-        chosen = "".join(f" · {key.partition('.')[2]} {value}" for key, value in self.grid)
-        return f"{self.row}{chosen} · {self.data} · seed {self.seed}"
+        return f"{self.chosen} · {self.data} · seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -196,6 +185,7 @@ def read_suite(path: Path) -> Suite:
         key = sorted(unknown)[0]
         raise InputError(f"{path}: unknown key {key!r}{did_you_mean(key, ('title', 'shows', 'blocks'))}")
     try:
+        check_finite(table)
         blocks = tuple(_block(given, f"blocks.{at}") for at, given in enumerate(_list(table, "blocks"), 1))
         title, shows = (coerce(table.get(key, left), str, key) for key, left in (("title", path.stem), ("shows", "")))
         rank = coerce(table.get("rank", 99), int, "rank")
@@ -208,8 +198,8 @@ def read_suite(path: Path) -> Suite:
 
 def _block(given: dict[str, Any], where: str) -> BlockConfig:
     rows = enumerate(_list(given, "rows", f"{where}.rows"), 1)
-    built = tuple(build(RowConfig(name="?"), row, f"{where}.rows.{at}") for at, row in rows)
-    block = build(BlockConfig(data=("?",), rows=built), {key: given[key] for key in given if key != "rows"}, where)
+    built = tuple(build(RowConfig(), row, f"{where}.rows.{at}") for at, row in rows)
+    block = build(BlockConfig(), given | {"rows": built}, where)
     sets = [*block.data, *(name for row in built for name in row.data)]
     for key, named in (
         ("settings_for", block.settings_for),

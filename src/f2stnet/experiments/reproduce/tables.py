@@ -1,5 +1,6 @@
 """A table as figures over seeds, before anybody writes it down: cells, their ranks, and what stands behind them."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -13,7 +14,6 @@ class Column:
     group: str = ""  # a heading over several columns
     better: Literal["lower", "higher", "none"] = "lower"
     digits: int = 2
-    unit: str = ""
 
     @property
     def name(self) -> str:
@@ -147,8 +147,9 @@ def first_to_tell(tables: Sequence[Table]) -> list[bool]:
     return found
 
 
-def side_by_side(tables: Sequence[Table]) -> list[Table]:
-    """Tables of the same rows as one, a group of columns each, as the paper prints its own; figures stay with each."""
+def side_by_side(tables: Sequence[Table], suite: str, number: int) -> list[Table]:
+    """Tables of the same rows as one, a group of columns each, as the paper prints its own; figures stay with each.
+    `number` is the place of their block in the suite of that name."""
     if len(tables) < 2:
         return []
     first = tables[0]
@@ -159,7 +160,7 @@ def side_by_side(tables: Sequence[Table]) -> list[Table]:
     for row in first.rows:
         pieces = [(table, other) for table in tables for other in table.rows if other.name == row.name]
         cells = [
-            cell
+            replace(cell)  # a rank belongs to one table: here there may be fewer rows than in a set's own
             for table, other in pieces
             for column, cell in zip(table.columns, other.cells, strict=True)
             if column.better != "none"
@@ -167,13 +168,30 @@ def side_by_side(tables: Sequence[Table]) -> list[Table]:
         if len(cells) == len(columns):
             rows.append(Row(row.name, cells, reference=row.reference))
     title = f"{first.title.partition(':')[0]}, side by side"
-    return [Table(f"{slug(title)}", title, first.shows, first.first, columns, rows, where="all sets")]
+    key = slug(title) + (f"-{number + 1}" if number else "")
+    key = key if key.startswith(f"{suite}-") else f"{suite}-{key}"
+    return [Table(key, title, first.shows, first.first, columns, rows, where="all sets")]
+
+
+def keys_apart(tables: Sequence[Table]) -> list[Table]:
+    """Names that differ only by case or signs make one slug: all but the first get a number, and so a file."""
+    found: dict[str, Table] = {}
+    for table in tables:
+        key, nth = table.key, 1
+        while key in found:
+            nth += 1
+            key = f"{table.key}-{nth}"
+        found[key] = replace(table, key=key)
+    return list(found.values())
 
 
 def slug(text: str) -> str:
-    """A part of a file's name."""
+    """A part of a file's name. What ASCII has not leaves a digest: names in Chinese must not all become the same."""
     plain = text.lower().replace("α_het = ", "alpha ").replace("λ", "lambda")
-    return "-".join("".join(c if c.isascii() and c.isalnum() else " " for c in plain).split())
+    words = "".join(c if c.isascii() and c.isalnum() else " " for c in plain).split()
+    if not plain.isascii():
+        words.append(hashlib.sha256(plain.encode()).hexdigest()[:6])
+    return "-".join(words)
 
 
 def show(value: float, digits: int) -> str:

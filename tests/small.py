@@ -1,5 +1,7 @@
 """Small made-up series for tests of models and training."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from f2stnet.graph import Graph, from_edges
@@ -42,3 +44,11 @@ def waves(
         name="waves",
         **fields,  # type: ignore[arg-type]
     )
+
+
+def busy_and_quiet(series: GraphSeries, differ: float = 0.5) -> GraphSeries:
+    """The same hours on quiet, usual and busy days in turn. As a deviation told by the median distance from the
+    median, their levels differ by `differ` in logarithms."""
+    days = np.arange(len(series)) * series.step // 86_400
+    level = np.exp((days % 3 - 1) * differ / 1.4826).astype(np.float32)
+    return replace(series, values=series.values * level[:, None, None])

@@ -13,23 +13,37 @@ from f2stnet.data.windows import Windows
 from f2stnet.errors import InputError
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure, fit
-from f2stnet.training.jitter import MOST, Jitter
+from f2stnet.training.folder import RunFolder
+from f2stnet.training.jitter import MOST, Jitter, level_spread
 from f2stnet.training.settings import TrainingConfig
-from small import waves
+from small import busy_and_quiet, waves
+
+
+def windows_of(series: GraphSeries) -> tuple[Windows, torch.Tensor]:
+    train = split(series, WindowConfig(6, 4)).train
+    return Windows(series, fit_scaler(series, train, 6, 4), 6, 4, days=2), torch.as_tensor(train)
 
 
 def jittered(series: GraphSeries, times: float = 1.0) -> tuple[Windows, torch.Tensor, Jitter]:
-    parts = split(series, WindowConfig(6, 4))
-    windows = Windows(series, fit_scaler(series, parts.train, 6, 4), 6, 4, days=2)
-    train = torch.as_tensor(parts.train)
-    return windows, train[-5:], Jitter.of(windows, train, times)
+    windows, train = windows_of(series)
+    jitter = Jitter.of(windows, train, times)
+    assert jitter is not None
+    return windows, train[-5:], jitter
 
 
-def flow(steps: int = 480, differ: float = 0.2, **more: object) -> GraphSeries:
-    """Days that are alike but for a factor of each, whose logarithm has the deviation `differ`."""
-    series = waves(steps=steps, **more)  # type: ignore[arg-type]
-    days = np.exp(np.random.default_rng(1).normal(0, differ, len(series) // 24 + 1)).astype(np.float32)
-    return replace(series, values=series.values * days[np.arange(len(series)) // 24, None, None])
+def is_left_alone(series: GraphSeries) -> bool:
+    return Jitter.of(*windows_of(series), 1.0) is None
+
+
+def differs(series: GraphSeries) -> float:
+    """By how much the days of the whole series differ."""
+    windows, _ = windows_of(series)
+    slot, rest = windows.slot[: len(series)], windows.day[: len(series)] >= 5
+    return level_spread(windows.raw[..., 0], windows.mask[..., 0], slot, rest)
+
+
+def flow(steps: int = 480, differ: float = 0.4, **more: object) -> GraphSeries:
+    return busy_and_quiet(waves(steps=steps, **more), differ)  # type: ignore[arg-type]
 
 
 def real(windows: Windows, scaled: torch.Tensor) -> torch.Tensor:
@@ -84,25 +98,37 @@ def test_no_factor_where_zero_is_not_nothing() -> None:
     series = flow()
     below = series.values.copy()
     below[len(below) // 4] = -1.0
-    assert float(jittered(replace(series, values=below))[2].spread) == 0
+    assert is_left_alone(replace(series, values=below))
     later = series.values.copy()
     later[-1] = -1.0
-    assert float(jittered(replace(series, values=later))[2].spread) > 0
+    assert not is_left_alone(replace(series, values=later))
+
+
+def test_of_two_targets_one_may_be_left_alone() -> None:
+    series = flow(channels=2)
+    series.values[len(series) // 4, 0, 1] = -1.0
+    spread = jittered(series)[2].spread
+    assert spread[0] > 0
+    assert spread[1] == 0
 
 
 def test_the_spread_is_that_of_whole_days() -> None:
-    """60 days of training; the deviation of so many is within a quarter of the true one."""
-    for differ in (0.0, 0.1, 0.3):
-        assert float(jittered(flow(2400, differ))[2].spread) == pytest.approx(differ, rel=0.25, abs=0.01)
-    assert float(jittered(flow(2400, 0.1), times=2.0)[2].spread) == pytest.approx(0.2, rel=0.25)
+    for differ in (0.0, 0.1, 0.4):
+        assert differs(flow(2400, differ)) == pytest.approx(differ, rel=0.1, abs=0.01)
+    assert float(jittered(flow(2400, 0.4))[2].spread) == pytest.approx(0.4, rel=0.1)
+    assert float(jittered(flow(2400, 0.3), times=2.0)[2].spread) == pytest.approx(0.6, rel=0.1)
     assert float(jittered(flow(2400, 0.3), times=9.0)[2].spread) == MOST
+
+
+def test_where_days_hardly_differ_windows_stay_as_they_are() -> None:
+    assert is_left_alone(flow(2400, 0.1))
 
 
 def test_hours_and_weekends_are_no_spread() -> None:
     series = flow(2400, 0.0)
     weekend = (series.calendar_at(np.arange(len(series))).day >= 5)[:, None, None]
     halved = np.where(weekend, series.values / 2, series.values)
-    assert float(jittered(replace(series, values=halved))[2].spread) < 0.02
+    assert differs(replace(series, values=halved)) < 0.02
 
 
 def test_sensors_and_hours_that_are_missing_are_no_spread() -> None:
@@ -112,31 +138,42 @@ def test_sensors_and_hours_that_are_missing_are_no_spread() -> None:
     values[:, 0] *= 10
     mask[day % 2 == 0, 0] = False
     mask[(day % 3 == 0) & (np.arange(len(series)) % 24 < 8)] = False
-    assert float(jittered(replace(series, values=values, mask=mask))[2].spread) < 0.03
+    assert differs(replace(series, values=values, mask=mask)) < 0.03
 
 
 def test_a_few_days_tell_nothing() -> None:
-    assert float(jittered(flow(96))[2].spread) == 0
+    assert differs(flow(96)) == 0
 
 
-def test_far_from_zero_the_factors_are_near_to_one() -> None:
+def test_far_from_zero_days_hardly_differ() -> None:
     """A temperature in kelvin: days differ by a hundredth of what they are."""
-    series = flow(2400, 0.3)
-    assert float(jittered(replace(series, values=series.values + np.float32(1000)))[2].spread) < 0.02
+    series = flow(2400, 0.4)
+    assert differs(replace(series, values=series.values + np.float32(1000))) < 0.02
 
 
 def test_with_it_a_model_follows_a_level_that_it_never_met(tmp_path: Path) -> None:
-    """All of the training part at one level, validation as it, the test part 1.5 times as high."""
-    series = flow(differ=0.05)
+    """The test part is four times as high as what comes before it."""
+    series = flow(differ=0.3)
     values = series.values.copy()
-    values[len(values) * 4 // 5 :] *= 1.5
+    values[len(values) * 4 // 5 :] *= 4
     series = replace(series, values=values)
     errors = {}
-    for jitter in (0.0, 4.0):
+    for jitter in (0.0, 2.0):
         chosen = {"training": {"epochs": 12, "jitter": jitter}, "window": {"input": 6, "horizon": 4, "days": 0}}
         run = fit(series, configure("f2stnet", sections=chosen), tmp_path / str(jitter))
         errors[jitter] = run.metrics["test"]["mae"]
-    assert errors[4.0] < 0.8 * errors[0.0]
+    assert errors[2.0] < 0.8 * errors[0.0]
+
+
+def test_where_days_hardly_differ_a_run_is_the_same_to_the_last_digit(tmp_path: Path) -> None:
+    chosen = {"epochs": 2, "patience": 2}
+    window = {"input": 6, "horizon": 4}
+    logs = []
+    for jitter in (0.0, 2.0):
+        sections = {"training": chosen | {"jitter": jitter}, "window": window}
+        run = fit(flow(differ=0.1), configure("f2stnet", sections=sections), tmp_path / str(jitter))
+        logs.append([(line["train_loss"], line["validation_mae"]) for line in RunFolder(run.folder).log()])
+    assert logs[0] == logs[1]
 
 
 def test_a_spread_below_zero_is_refused() -> None:

@@ -1,8 +1,8 @@
 """Days that are not what the calendar says: a holiday that nobody named, a Sunday on which everybody worked.
 
 Who learns from three Tuesdays what a Tuesday is like, one of them New Year, has learned a third of New Year: on the
-metro of Hangzhou STID is 3 % better on days that follow once 1 January is named (docs/research-log.md, c7). Such days
-are told by what they show alone. With p_d the profile of a day, its means over each hour at each sensor:
+metro of Hangzhou STID is 3 % better on the next days once 1 January is named (docs/research-log.md, c7). Such days are
+told by what they show alone. With p_d the profile of a day, its means over each hour at each sensor:
 
     d is odd  ⇔  |p_d − mean of the other group| < |p_d − mean of its own, d left out|        groups: work, rest
 

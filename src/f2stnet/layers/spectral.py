@@ -37,20 +37,21 @@ class SpectralInput(nn.Module):
         """The same function as `plainly`, in the order of operations that moves the fewest bytes.
 
         The first layer is applied to c with its weights multiplied by U beforehand, so S [B, T, N, F] never
-        exists; the second layer and W_in have nothing nonlinear between them, so they are one matrix.
+        exists; the second layer and W_in have nothing nonlinear between them, so they are one matrix. Channels are
+        added up one after the other: side by side each of them would have to be moved to its place.
         """
-        d = self.embedding
-        coefficients = torch.einsum("btnc,nf->btcf", x, self.basis)
-        per_node = torch.einsum("nf,df->fnd", self.basis, self.first.weight)
+        coefficients = torch.einsum("btnc,nf->cbtf", x, self.basis).flatten(1, 2)
+        per_node = torch.einsum("nf,df->fnd", self.basis, self.first.weight).flatten(1)
         bias = self.first.bias.repeat(len(self.basis))
-        spread = torch.addmm(bias, coefficients.flatten(0, 2), per_node.flatten(1)).view(*coefficients.shape[:3], -1, d)
-        hidden = functional.gelu(spread.transpose(2, 3))  # [B, T, N, C, d]
         from_raw, from_spectrum, from_extra = self._columns()
-        second_to_width = torch.einsum("wce,ed->wcd", from_spectrum, self.second.weight).flatten(1)
-        bias = self.fuse.bias + torch.einsum("wce,e->w", from_spectrum, self.second.bias)
+        second_to_width = torch.einsum("wce,ed->cdw", from_spectrum, self.second.weight)
+        second_bias = self.fuse.bias + torch.einsum("wce,e->w", from_spectrum, self.second.bias)
         raw, weight = (x, from_raw) if extra is None else (torch.cat([x, extra], -1), from_extra)
-        # Not in place: of a view that would make backward copy the gradient four times.
-        return functional.linear(hidden.flatten(-2), second_to_width, bias) + functional.linear(raw, weight)
+        z = functional.linear(raw, weight, second_bias).flatten(0, 2)
+        for of_channel, onward in zip(coefficients, second_to_width, strict=True):
+            hidden = functional.gelu(torch.addmm(bias, of_channel, per_node))  # [B·T, N·d]
+            z = torch.addmm(z, hidden.view(-1, self.embedding), onward)
+        return z.view(*x.shape[:3], -1)
 
     def plainly(
         self, x: Float[Tensor, "B T N C"], extra: Float[Tensor, "B T N E"] | None = None

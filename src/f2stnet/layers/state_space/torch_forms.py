@@ -64,7 +64,7 @@ class _Softplus(Function):
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> Tensor:
         (y,) = ctx.saved_tensors
-        return torch.exp(-y).neg_().add_(1).mul_(upstream[0])
+        return torch.neg(y).expm1_().neg_().mul_(upstream[0])
 
 
 def softplus(x: Tensor) -> Tensor:

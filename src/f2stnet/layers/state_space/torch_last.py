@@ -40,15 +40,13 @@ class LastState(Function):
             for steps in reversed(blocks_of(u.shape[1], BLOCK)):
                 at = rows, steps, nodes
                 later = _sum_after(delta[at])
-                held, work = torch.empty_like(later), torch.empty_like(later)
+                held = torch.empty_like(later)
                 step, kernel = torch.empty_like(later[:, 1:]), torch.zeros_like(later[:, 1:])
                 older, newer = held[:, :-1], held[:, 1:]
                 pairs = _by_entry(b[at] * c[rows, None, nodes], a)
-                for a_s, half, pair in zip(decay, decay / 2, pairs, strict=True):
-                    # W = h / (A (1 − h) / 2) with h = tanh(A R / 2): exact near 0, and cheaper on a CPU than expm1.
-                    torch.mul(later, half, out=held).tanh_()
-                    held.div_(torch.addcmul(half, held, half, value=-1, out=work))
-                    torch.sub(older, newer, out=step)
+                for a_s, inverse, pair in zip(decay, decay.reciprocal(), pairs, strict=True):
+                    torch.mul(later, a_s, out=held).expm1_()
+                    torch.sub(older, newer, out=step).mul_(inverse)
                     if after is not None:
                         step.mul_(_faded(after, a_s))
                     kernel.addcmul_(step, pair)
@@ -94,7 +92,7 @@ def _backward(
         ∂R_t = Σ_s exp(A R_t) q_t        A ∂A = Σ_t (R_t exp(A R_t) − W_t) q_t        ∂Δ_τ = Σ_{t<τ} ∂R_t.
     """
     decay = off_zero(a).T.contiguous()
-    pairs, signal, floor, half = b * c, u * dy, forgotten(later.dtype), later.new_full((), 0.5)
+    pairs, signal, floor = b * c, u * dy, forgotten(later.dtype)
     kernel, change = torch.zeros_like(signal), torch.zeros_like(later)
     y, lasting, held, turn = (torch.empty_like(later) for _ in range(4))
     entering = later.new_zeros(u.shape[0], u.shape[1] + 2, *u.shape[2:])
@@ -113,8 +111,7 @@ def _backward(
         if long_steps[s]:  # exp(y) / A will do: of W only differences are read
             torch.mul(lasting, inverse, out=held)
         else:
-            torch.mul(y, half, out=held).tanh_()
-            held.addcmul_(held, lasting).mul_(inverse)  # tanh(y / 2) (1 + exp(y)) = exp(y) − 1, exact near 0
+            torch.expm1(y, out=held).mul_(inverse)
         torch.mul(signal, pair, out=within)
         torch.sub(ahead, behind, out=turn)
         change.addcmul_(lasting, turn)

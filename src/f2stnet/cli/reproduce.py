@@ -90,8 +90,8 @@ def _show(plans: Sequence[Plan], jobs: int, whole: bool) -> None:
         time_told = f", about {spell(duration(made.todo, jobs))}{parallel}" if made.todo else ""
         console.out.print(told + time_told, soft_wrap=True)
         for one in made.todo if whole else ():
-            how = "" if one.known else " (a guess)"
-            console.out.print(f"  {one.job.run.label}: {spell(one.seconds)}{how}", soft_wrap=True)
+            basis = f" ({one.basis.value})" if one.basis.value else ""
+            console.out.print(f"  {one.job.run.label}: {spell(one.seconds)}{basis}", soft_wrap=True)
 
 
 def _tell(ended: Ended, results: Path) -> bool:

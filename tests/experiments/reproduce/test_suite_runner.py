@@ -16,7 +16,7 @@ from tiny import SUITE, city, suite_file
 from f2stnet.errors import InputError
 from f2stnet.experiments.reproduce import measure, runner, worker
 from f2stnet.experiments.reproduce.datasets import open_data
-from f2stnet.experiments.reproduce.estimate import Estimates, parse_budget, spell
+from f2stnet.experiments.reproduce.estimate import Basis, Estimates, parse_budget, spell
 from f2stnet.experiments.reproduce.keys import configuration
 from f2stnet.experiments.reproduce.records import Store
 from f2stnet.experiments.reproduce.runner import Ended, Plan, execute, plan
@@ -447,14 +447,27 @@ def test_estimates_come_from_the_nearest_kin_on_this_hardware() -> None:
     runs = find_suite("federated").runs(["pems08-part"], [0])
     run = next(run for run in runs if run.method == "moon")
     config = configuration(run)
-    estimates = Estimates([], HARDWARE)
-    assert estimates.seconds(run, config) == (run.guess, False)
+    assert Estimates([], HARDWARE).seconds(run, config) == (run.guess, Basis.GUESS)
     slow = make(next(run for run in runs if run.method == "fedavg")) | {"wall_seconds": 600.0}
     slow["config"]["federation"]["federation"]["rounds"] *= 2
-    assert Estimates([slow], HARDWARE).seconds(run, config) == (300.0, True)  # same model, other method
+    assert Estimates([slow], HARDWARE).seconds(run, config) == (300.0, Basis.HERE)  # same model, other method
     own = make(run) | {"wall_seconds": 42.0}
-    assert Estimates([slow, own], HARDWARE).seconds(run, config) == (42.0, True)
-    assert Estimates([own], "another machine").seconds(run, config)[1] is False
+    assert Estimates([slow, own], HARDWARE).seconds(run, config) == (42.0, Basis.HERE)
+    assert Estimates([own], "another machine").seconds(run, config) == (run.guess, Basis.GUESS)
+
+
+def test_one_run_on_a_new_machine_tells_how_long_the_others_take_there() -> None:
+    """Of two models this machine met one, at fifty times the time of another machine, which met both."""
+    runs = {run.model: run for run in find_suite("accuracy").runs(["pems08-part"], [0])}
+    known, new = runs["stid"], runs["staeformer"]
+    there = [make(known) | {"wall_seconds": 10.0}, make(new) | {"wall_seconds": 200.0}]
+    other = make(runs["lightcts"]) | {"wall_seconds": 1.0, "machine": make(known)["machine"] | {"hardware": "a third"}}
+    here = make(known) | {"wall_seconds": 500.0, "machine": make(known)["machine"] | {"hardware": "slow"}}
+    estimates = Estimates([*there, here, other], "slow")
+    assert estimates.seconds(known, configuration(known)) == (500.0, Basis.HERE)
+    assert estimates.seconds(new, configuration(new)) == (10_000.0, Basis.ELSEWHERE)
+    lonely = runs["lightcts"]  # met only where nothing was made that this machine made, too
+    assert estimates.seconds(lonely, configuration(lonely)) == (lonely.guess, Basis.GUESS)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 import statistics
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import Any
 
 from f2stnet.config import require
@@ -11,28 +12,46 @@ from f2stnet.experiments.reproduce.records import Record
 from f2stnet.experiments.reproduce.suite import Run
 
 UNITS = {"h": 3600.0, "m": 60.0, "min": 60.0, "s": 1.0}
+Kin = tuple[Any, ...]
+WHOLE = 4  # kind, model, method and data
+
+
+class Basis(Enum):
+    """What an estimate rests on, in the words that a plan adds to it."""
+
+    HERE = ""
+    ELSEWHERE = "judged by another machine"
+    GUESS = "a guess"
 
 
 class Estimates:
-    """Medians over records made on this hardware, of the nearest kin that has any: same model, method and data; same
-    model and method; same model."""
+    """Medians over records of the nearest kin that has any: same model, method and data; same model and method; same
+    model. Kin that was only met on another machine counts as many times slower or faster as runs were that both made.
+    """
 
     def __init__(self, records: Iterable[Record], hardware: str) -> None:
-        self.known: dict[tuple[Any, ...], list[float]] = {}
+        met: dict[str, dict[Kin, list[float]]] = {}
         for record in records:
-            if record["machine"]["hardware"] != hardware or record.get("cut_off"):
+            if record.get("cut_off"):
                 continue
             config = record["config"]
             seconds = record["wall_seconds"] / _length(config)
             for kin in _kin(config, record["data"]["name"]):
-                self.known.setdefault(kin, []).append(seconds)
+                met.setdefault(record["machine"]["hardware"], {}).setdefault(kin, []).append(seconds)
+        known = {where: {kin: statistics.median(each) for kin, each in kins.items()} for where, kins in met.items()}
+        self.here = known.pop(hardware, {})
+        self.elsewhere: dict[Kin, float] = {}  # in seconds of this machine
+        for kins in known.values():
+            ratios = [self.here[kin] / kins[kin] for kin in kins if len(kin) == WHOLE and kin in self.here]
+            if ratios:
+                self.elsewhere |= {kin: seconds * statistics.median(ratios) for kin, seconds in kins.items()}
 
-    def seconds(self, run: Run, config: Mapping[str, Any]) -> tuple[float, bool]:
-        """And whether records say so."""
+    def seconds(self, run: Run, config: Mapping[str, Any]) -> tuple[float, Basis]:
         for kin in _kin(config, run.data):
-            if kin in self.known:
-                return statistics.median(self.known[kin]) * _length(config), True
-        return run.guess, False
+            for known, basis in ((self.here, Basis.HERE), (self.elsewhere, Basis.ELSEWHERE)):
+                if kin in known:
+                    return known[kin] * _length(config), basis
+        return run.guess, Basis.GUESS
 
 
 def total(seconds: Iterable[float], jobs: int) -> float:
@@ -58,7 +77,7 @@ def spell(seconds: float) -> str:
     return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def _kin(config: Mapping[str, Any], data: str) -> list[tuple[Any, ...]]:
+def _kin(config: Mapping[str, Any], data: str) -> list[Kin]:
     model, method = config["run"]["model"]["name"], config.get("federation", {}).get("method")
     kind = config["kind"]
     return [(kind, model, method, data), (kind, model, method), (kind, model)]

@@ -13,7 +13,7 @@ from f2stnet.config import build
 from f2stnet.data.split import WindowConfig
 from f2stnet.experiments.bench.timing import find_device, hardware
 from f2stnet.experiments.reproduce.datasets import Found, find_data, too_short
-from f2stnet.experiments.reproduce.estimate import Estimates, spell, total
+from f2stnet.experiments.reproduce.estimate import Basis, Estimates, spell, total
 from f2stnet.experiments.reproduce.keys import configuration, question_key, run_key
 from f2stnet.experiments.reproduce.records import Store
 from f2stnet.experiments.reproduce.suite import Suite
@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 class Planned:
     job: Job
     seconds: float
-    known: bool  # the estimate comes from records
+    basis: Basis  # of that estimate
 
 
 @dataclass
@@ -88,10 +88,10 @@ def plan(
         if question_key(*facts) in answered:
             made.done += 1
         elif not store.path(run.kind, key).exists():  # one that cannot be read is not overwritten
-            seconds, known = estimates.seconds(run, config)
+            seconds, basis = estimates.seconds(run, config)
             place = (scratch or cache_dir("reproduce")).resolve()
             job = Job(run, key, about, str(chosen), store.root.resolve(), place, jobs)
-            made.todo.append(Planned(job, seconds, known))
+            made.todo.append(Planned(job, seconds, basis))
             window = build(WindowConfig(), config["run"]["window"], "window")
             windows.setdefault(run.data, {}).setdefault(window, []).append(job)
     _leave_out_unusable(made, found, windows)

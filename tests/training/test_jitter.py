@@ -11,6 +11,8 @@ from f2stnet.data.scaler import fit_scaler
 from f2stnet.data.split import WindowConfig, split
 from f2stnet.data.windows import Windows
 from f2stnet.errors import InputError
+from f2stnet.experiments.reproduce.datasets import open_data
+from f2stnet.experiments.reproduce.keys import IDLE
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure, fit
 from f2stnet.training.folder import RunFolder
@@ -174,6 +176,18 @@ def test_where_days_hardly_differ_a_run_is_the_same_to_the_last_digit(tmp_path: 
         run = fit(flow(differ=0.1), configure("f2stnet", sections=sections), tmp_path / str(jitter))
         logs.append([(line["train_loss"], line["validation_mae"]) for line in RunFolder(run.folder).log()])
     assert logs[0] == logs[1]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("folder", ["pems08_partial", "hzmetro", "sz_taxi", "china_pm25_daily_183", "beijing_air_12"])
+def test_records_stand_where_it_is_idle(real_data: Path, folder: str) -> None:
+    """What keys.py says of a data set holds on the data itself."""
+    series = open_data(str(real_data / folder / "dataset.toml"))
+    window = WindowConfig()
+    train = split(series, window).train
+    scaler = fit_scaler(series, train, window.input, window.horizon)
+    windows = Windows(series, scaler, window.input, window.horizon)
+    assert (Jitter.of(windows, torch.as_tensor(train), 2.0) is None) is (series.name in IDLE["training.jitter"])
 
 
 def test_a_spread_below_zero_is_refused() -> None:

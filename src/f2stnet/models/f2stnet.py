@@ -72,7 +72,8 @@ class F2STNetConfig:
 @models.register("f2stnet", F2STNetConfig(), "F2STNet, the default variant", window={"days": 7})
 @models.register(  # Adam: on validation better for it than the common recipe on four of five sets
     "paper", F2STNetConfig(variant="paper", bridge=False), "F2STNet to the letter of its paper", loss="mse",
-    optimiser="adam", learning_rate=1e-3, weight_decay=0.0, average=0.0, least_steps=0, schedule="plateau", patience=15,
+    optimiser="adam", learning_rate=1e-3, weight_decay=0.0, average=0.0, least_steps=0, jitter=0.0, schedule="plateau",
+    patience=15,
 )  # fmt: skip
 class F2STNet(nn.Module):
     """Forecasts in the variant that `config` names."""

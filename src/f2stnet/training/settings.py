@@ -33,7 +33,7 @@ class TrainingConfig:
     huber_delta: float = 1.0  # in these units
     curriculum: float = 0.0  # epochs until the loss counts one more step of the horizon; 0: all of it from the start
     sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
-    jitter: float = 0.0  # windows times random factors, as far as days differ (1), or so many times; not in federations
+    jitter: float = 2.0  # windows times random factors: so many times what days differ by, 0: none. Not in federations
     patience: int = 20  # epochs without a better validation loss before stopping
     schedule: Literal["constant", "cosine", "plateau", "steps"] = "cosine"
     plateau: int = 5  # epochs without a better validation loss before the rate is halved

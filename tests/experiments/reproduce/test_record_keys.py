@@ -125,6 +125,18 @@ def test_a_neutral_setting_leaves_old_records_findable_and_no_other_value_does(
     assert run_key(later(0), DATA) != run_key(config, DATA)  # a record stays filed as it was
 
 
+def test_where_a_setting_is_idle_records_from_before_it_answer_and_nowhere_else(run: Run) -> None:
+    config = configuration(run)
+    training = config["run"]["training"]
+    assert training["jitter"] != 0
+    before = {key: value for key, value in training.items() if key != "jitter"}
+    old = config | {"run": config["run"] | {"training": before}}
+    for name, same in (("pems08-part", True), ("china-pm25-daily", False), (DATA["name"], False)):
+        assert (question_key(old, DATA | {"name": name}) == question_key(config, DATA | {"name": name})) is same
+        assert (cell_key(old, name) == cell_key(config, name)) is same
+    assert run_key(old, DATA | {"name": "pems08-part"}) != run_key(config, DATA | {"name": "pems08-part"})
+
+
 def test_a_key_does_not_depend_on_the_order_of_settings(tmp_path: Path) -> None:
     one = read_suite(suite_file(tmp_path / "a", SUITE.replace("epochs = 1", "epochs = 1, batch = 9"))).runs()[0]
     two = read_suite(suite_file(tmp_path / "b", SUITE.replace("epochs = 1", "batch = 9, epochs = 1"))).runs()[0]

@@ -25,6 +25,10 @@ NEUTRAL: dict[str, Any] = {
     "federation.local_steps": 0,
 }
 
+# Settings that change no digit on some data, at any value: there a record from before they came answers for them all.
+# Jitter leaves windows alone where days hardly differ; tests/training/test_jitter.py holds that on the data itself.
+IDLE: dict[str, tuple[str, ...]] = {"training.jitter": ("pems08-part", "hzmetro-10min", "sz-taxi", "ring-307")}
+
 
 def configuration(run: Run) -> dict[str, Any]:
     """Every setting of the run as plain values; a wrong one is refused with the name of the row."""
@@ -40,13 +44,13 @@ def run_key(config: Mapping[str, Any], data: Mapping[str, Any], hardware: str | 
 
 
 def question_key(config: Mapping[str, Any], data: Mapping[str, Any], hardware: str | None = None) -> str:
-    """The same for all records that answer the same question: neutral settings are left out."""
-    return _hash(_question(_without_neutral(_portable(config)), data, hardware))
+    """The same for all records that answer the same question: settings that change nothing are left out."""
+    return _hash(_question(_that_count(_portable(config), data["name"]), data, hardware))
 
 
 def cell_key(config: Mapping[str, Any], data: str) -> str:
     """Where in the tables a run belongs: the question without what only the machine that ran it knows."""
-    return _hash({"config": _without_neutral(_portable(config)), "data": data})
+    return _hash({"config": _that_count(_portable(config), data), "data": data})
 
 
 def _question(config: dict[str, Any], data: Mapping[str, Any], hardware: str | None) -> dict[str, Any]:
@@ -71,12 +75,14 @@ def _portable(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config) | {"run": run}
 
 
-def _without_neutral(config: dict[str, Any]) -> dict[str, Any]:
-    for dotted, neutral in NEUTRAL.items():
+def _that_count(config: dict[str, Any], data: str) -> dict[str, Any]:
+    """The settings that change anything on this data set."""
+    for dotted in NEUTRAL | IDLE:
         section, _, key = dotted.partition(".")
+        idle = data in IDLE.get(dotted, ())
         for part in ("run", "federation"):
             table = config.get(part, {}).get(section)
-            if isinstance(table, Mapping) and key in table and table[key] == neutral:
+            if isinstance(table, Mapping) and key in table and (idle or table[key] == NEUTRAL.get(dotted, ...)):
                 kept = {name: value for name, value in table.items() if name != key}
                 config[part] = config[part] | {section: kept}
     return config

@@ -178,6 +178,23 @@ def test_where_days_hardly_differ_a_run_is_the_same_to_the_last_digit(tmp_path: 
     assert logs[0] == logs[1]
 
 
+@pytest.mark.parametrize(("differ", "times", "told"), [(0.4, 1.0, True), (0.4, 0.0, False), (0.1, 1.0, False)])
+def test_whoever_trains_is_told_of_factors_and_only_where_there_are_any(
+    tmp_path: Path, differ: float, times: float, told: bool
+) -> None:
+    series, window = flow(differ=differ), {"input": 6, "horizon": 4}
+    sections = {"training": {"epochs": 1, "jitter": times}, "window": window}
+    notes: list[str] = []
+    fit(
+        series, configure("stid", sections=sections), tmp_path / "run",
+        listen=lambda event, facts: notes.extend(facts["notes"]) if event == "start" else None,
+    )  # fmt: skip
+    assert len(notes) == told
+    if told:
+        high = float(jittered(series)[2].spread.exp())
+        assert f"two thirds of them between {1 / high:.2g} and {high:.2g} (training.jitter=0 " in notes[0]
+
+
 @pytest.mark.real
 @pytest.mark.parametrize("folder", ["pems08_partial", "hzmetro", "sz_taxi", "china_pm25_daily_183", "beijing_air_12"])
 def test_records_stand_where_it_is_idle(real_data: Path, folder: str) -> None:

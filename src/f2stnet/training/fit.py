@@ -57,6 +57,7 @@ def fit(
         trainer = None  # of a closed form: there is nothing to descend
         if count_parameters(model):
             trainer = Trainer(model, windows, parts, training, config.seed, place)
+            notes += [trainer.lesson.jitter.note()] if trainer.lesson.jitter else []
         if not resume:
             place.start(config, series, scaler, trainer.state() if trainer and start_from else None)
         elif trainer:

@@ -13,6 +13,7 @@ other level to be met, and on traffic factors of 8 % cost 1 %. Only targets are 
 a wind direction, and only those without negative readings.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import torch
@@ -44,6 +45,14 @@ class Jitter:
             if differ >= LEAST and not bool(((values < 0) & observed).any()):
                 spread[channel] = min(MOST, times * differ)
         return cls(spread, -windows.mean / windows.deviation, windows.targets) if bool(spread.any()) else None
+
+    def note(self) -> str:
+        """For whoever trains: what is done to the windows, and how to leave them alone."""
+        high = math.exp(float(self.spread.max()))
+        return (
+            "whole days are at different levels, so training windows are multiplied by random factors, two thirds of "
+            f"them between {1 / high:.2g} and {high:.2g} (training.jitter=0 leaves windows as they are)"
+        )
 
     def draw(self, windows: int) -> Float[Tensor, "B C"]:
         """The factors of so many windows."""

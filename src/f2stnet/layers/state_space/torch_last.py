@@ -35,6 +35,7 @@ class LastState(Function):
     def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
         out = u[:, -1] * skip
         decay = off_zero(a).T.contiguous()
+        floor, long_steps = forgotten(delta.dtype), _far(delta.mean((0, 1, 2)), decay, LONG_STEP)
         for rows, nodes in pieces_of(u, min(u.shape[1], BLOCK) * u.shape[3]):
             after = None
             for steps in reversed(blocks_of(u.shape[1], BLOCK)):
@@ -44,8 +45,12 @@ class LastState(Function):
                 step, kernel = torch.empty_like(later[:, 1:]), torch.zeros_like(later[:, 1:])
                 older, newer = held[:, :-1], held[:, 1:]
                 pairs = _by_entry(b[at] * c[rows, None, nodes], a)
-                for a_s, inverse, pair in zip(decay, decay.reciprocal(), pairs, strict=True):
-                    torch.mul(later, a_s, out=held).expm1_()
+                for s, (a_s, inverse, pair) in enumerate(zip(decay, decay.reciprocal(), pairs, strict=True)):
+                    torch.mul(later, a_s, out=held)
+                    if long_steps[s]:  # of W only differences are read
+                        held.clamp_(min=floor).exp_()
+                    else:
+                        held.expm1_()
                     torch.sub(older, newer, out=step).mul_(inverse)
                     if after is not None:
                         step.mul_(_faded(after, a_s))
@@ -62,13 +67,15 @@ class LastState(Function):
         du, ddelta, db, dc, da = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (u, delta, b, c, a))
         da.zero_()
         dc.zero_()
+        long_steps = _far(delta.mean((0, 1, 2)), off_zero(a).T, LONG_STEP)
         for rows, nodes in pieces_of(u, min(u.shape[1], BLOCK) * u.shape[3]):
             after, changes = None, []
             blocks = blocks_of(u.shape[1], BLOCK)
             for steps in reversed(blocks):
                 at = rows, steps, nodes
                 later = _sum_after(delta[at])
-                grads = _backward(u[at], later, after, a, b[at], c[rows, None, nodes], dy[rows, None, nodes])
+                here = u[at], later, after, a, b[at], c[rows, None, nodes], dy[rows, None, nodes]
+                grads = _backward(*here, long_steps)
                 du[at], ddelta[at], db[at], dc_here, da_here, change = grads
                 dc[rows, nodes] += dc_here
                 da += da_here
@@ -83,7 +90,7 @@ class LastState(Function):
 
 
 def _backward(
-    u: Tensor, later: Tensor, after: Tensor | None, a: Tensor, b: Tensor, c: Tensor, dy: Tensor
+    u: Tensor, later: Tensor, after: Tensor | None, a: Tensor, b: Tensor, c: Tensor, dy: Tensor, long_steps: list[bool]
 ) -> tuple[Tensor, ...]:
     """∂u, ∂Δ without what earlier blocks add to it, ∂B, ∂C, ∂A, and what this one adds to ∂Δ of later ones.
 
@@ -99,7 +106,6 @@ def _backward(
     dpairs, da = pairs.new_empty(a.shape[1], *u.shape[:3]), torch.empty_like(decay)
     within, ahead, behind = entering[:, 1:-1], entering[:, 1:], entering[:, :-1]
     step, older, newer = y[:, 1:], held[:, :-1], held[:, 1:]
-    long_steps = _far(later[:, 0].mean((0, 1)) / u.shape[1], decay, LONG_STEP)
     long_pasts = _far(later[:, :-1].mean((0, 1, 2)), decay, _edge(later.dtype))
     for s, (a_s, inverse, pair) in enumerate(zip(decay, decay.reciprocal(), _by_entry(pairs, a), strict=True)):
         if after is not None:

@@ -11,8 +11,6 @@ from f2stnet.data.scaler import fit_scaler
 from f2stnet.data.split import WindowConfig, split
 from f2stnet.data.windows import Windows
 from f2stnet.errors import InputError
-from f2stnet.experiments.reproduce.datasets import open_data
-from f2stnet.experiments.reproduce.keys import IDLE
 from f2stnet.series import GraphSeries
 from f2stnet.training import configure, fit
 from f2stnet.training.folder import RunFolder
@@ -193,18 +191,6 @@ def test_whoever_trains_is_told_of_factors_and_only_where_there_are_any(
     if told:
         high = float(jittered(series)[2].spread.exp())
         assert f"two thirds of them between {1 / high:.2g} and {high:.2g} (training.jitter=0 " in notes[0]
-
-
-@pytest.mark.real
-@pytest.mark.parametrize("folder", ["pems08_partial", "hzmetro", "sz_taxi", "china_pm25_daily_183", "beijing_air_12"])
-def test_records_stand_where_it_is_idle(real_data: Path, folder: str) -> None:
-    """What keys.py says of a data set holds on the data itself."""
-    series = open_data(str(real_data / folder / "dataset.toml"))
-    window = WindowConfig()
-    train = split(series, window).train
-    scaler = fit_scaler(series, train, window.input, window.horizon)
-    windows = Windows(series, scaler, window.input, window.horizon)
-    assert (Jitter.of(windows, torch.as_tensor(train), 2.0) is None) is (series.name in IDLE["training.jitter"])
 
 
 def test_a_spread_below_zero_is_refused() -> None:

@@ -4,13 +4,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import SUITE, suite_file
 
+from f2stnet.data.scaler import fit_scaler
+from f2stnet.data.split import WindowConfig, split
+from f2stnet.data.windows import Windows
 from f2stnet.experiments.reproduce import keys
+from f2stnet.experiments.reproduce.datasets import MADE_UP, open_data
 from f2stnet.experiments.reproduce.keys import cell_key, configuration, question_key, run_key
 from f2stnet.experiments.reproduce.suite import Run, find_suite, read_suite
+from f2stnet.training.jitter import Jitter
+from f2stnet.training.settings import TrainingConfig
 
 DATA = {"name": "tiny-city", "digest": "0" * 16}
 
@@ -135,6 +142,25 @@ def test_where_a_setting_is_idle_records_from_before_it_answer_and_nowhere_else(
         assert (question_key(old, DATA | {"name": name}) == question_key(config, DATA | {"name": name})) is same
         assert (cell_key(old, name) == cell_key(config, name)) is same
     assert run_key(old, DATA | {"name": "pems08-part"}) != run_key(config, DATA | {"name": "pems08-part"})
+
+
+def jitter_is_idle(spec: str) -> bool:
+    series, window = open_data(spec), WindowConfig()
+    train = split(series, window).train
+    windows = Windows(series, fit_scaler(series, train, window.input, window.horizon), window.input, window.horizon)
+    return Jitter.of(windows, torch.as_tensor(train), TrainingConfig().jitter) is None
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("folder", ["pems08_partial", "hzmetro", "sz_taxi", "china_pm25_daily_183", "beijing_air_12"])
+def test_what_is_called_idle_on_a_data_set_is_so(real_data: Path, folder: str) -> None:
+    spec = str(real_data / folder / "dataset.toml")
+    assert jitter_is_idle(spec) is (open_data(spec).name in keys.IDLE["training.jitter"])
+
+
+def test_what_is_called_idle_on_the_data_that_costs_are_measured_on_is_so() -> None:
+    assert MADE_UP in keys.IDLE["training.jitter"]
+    assert jitter_is_idle(MADE_UP)
 
 
 def test_a_key_does_not_depend_on_the_order_of_settings(tmp_path: Path) -> None:

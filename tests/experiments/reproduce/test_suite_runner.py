@@ -466,6 +466,12 @@ def test_one_run_on_a_new_machine_tells_how_long_the_others_take_there() -> None
     estimates = Estimates([*there, here, other], "slow")
     assert estimates.seconds(known, configuration(known)) == (500.0, Basis.HERE)
     assert estimates.seconds(new, configuration(new)) == (10_000.0, Basis.ELSEWHERE)
+    closed = make(runs["last-value"]) | {"params": 0}
+    untrained = [closed | {"wall_seconds": 0.2}, closed | {"wall_seconds": 0.2, "machine": here["machine"]}]
+    estimates = Estimates([*there, *untrained], "slow")  # a machine that trained nothing yet
+    assert estimates.seconds(new, configuration(new)) == (new.guess, Basis.GUESS)
+    assert estimates.seconds(runs["last-value"], configuration(runs["last-value"])) == (0.2, Basis.HERE)
+    estimates = Estimates([*there, here, other], "slow")
     lonely = runs["lightcts"]  # met only where nothing was made that this machine made, too
     assert estimates.seconds(lonely, configuration(lonely)) == (lonely.guess, Basis.GUESS)
 

@@ -26,11 +26,13 @@ class Basis(Enum):
 
 class Estimates:
     """Medians over records of the nearest kin that has any: same model, method and data; same model and method; same
-    model. Kin that was only met on another machine counts as many times slower or faster as runs were that both made.
+    model. Kin that was only met on another machine counts as many times slower or faster as trainings were that both
+    made; what needs no training is over in a moment on any machine and tells nothing.
     """
 
     def __init__(self, records: Iterable[Record], hardware: str) -> None:
         met: dict[str, dict[Kin, list[float]]] = {}
+        trained: set[Kin] = set()
         for record in records:
             if record.get("cut_off"):
                 continue
@@ -38,11 +40,13 @@ class Estimates:
             seconds = record["wall_seconds"] / _length(config)
             for kin in _kin(config, record["data"]["name"]):
                 met.setdefault(record["machine"]["hardware"], {}).setdefault(kin, []).append(seconds)
+                if record["params"] and len(kin) == WHOLE:
+                    trained.add(kin)
         known = {where: {kin: statistics.median(each) for kin, each in kins.items()} for where, kins in met.items()}
         self.here = known.pop(hardware, {})
         self.elsewhere: dict[Kin, float] = {}  # in seconds of this machine
         for kins in known.values():
-            ratios = [self.here[kin] / kins[kin] for kin in kins if len(kin) == WHOLE and kin in self.here]
+            ratios = [self.here[kin] / kins[kin] for kin in trained & kins.keys() & self.here.keys()]
             if ratios:
                 self.elsewhere |= {kin: seconds * statistics.median(ratios) for kin, seconds in kins.items()}
 

@@ -26,7 +26,7 @@ NEUTRAL: dict[str, Any] = {
 }
 
 # Settings that change no digit on some data, at any value: there a record from before they came answers for them all.
-# Jitter leaves windows alone where days hardly differ; tests/training/test_jitter.py holds that on the data itself.
+# Jitter leaves windows alone where days hardly differ; tests hold that on the data itself.
 IDLE: dict[str, tuple[str, ...]] = {"training.jitter": ("pems08-part", "hzmetro-10min", "sz-taxi", "ring-307")}
 
 

@@ -35,7 +35,9 @@ class LastState(Function):
     def forward(ctx: Any, u: Tensor, delta: Tensor, a: Tensor, b: Tensor, c: Tensor, skip: Tensor) -> Tensor:
         out = u[:, -1] * skip
         decay = off_zero(a).T.contiguous()
-        floor, long_steps = forgotten(delta.dtype), _far(delta.mean((0, 1, 2)), decay, LONG_STEP)
+        floor = forgotten(delta.dtype)
+        # Of all steps at once: how the batch is cut into pieces then changes no digit.
+        ctx.long_steps = long_steps = _far(delta.mean((0, 1, 2)), decay, LONG_STEP)
         for rows, nodes in pieces_of(u, min(u.shape[1], BLOCK) * u.shape[3]):
             after = None
             for steps in reversed(blocks_of(u.shape[1], BLOCK)):
@@ -67,7 +69,6 @@ class LastState(Function):
         du, ddelta, db, dc, da = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (u, delta, b, c, a))
         da.zero_()
         dc.zero_()
-        long_steps = _far(delta.mean((0, 1, 2)), off_zero(a).T, LONG_STEP)
         for rows, nodes in pieces_of(u, min(u.shape[1], BLOCK) * u.shape[3]):
             after, changes = None, []
             blocks = blocks_of(u.shape[1], BLOCK)
@@ -75,7 +76,7 @@ class LastState(Function):
                 at = rows, steps, nodes
                 later = _sum_after(delta[at])
                 here = u[at], later, after, a, b[at], c[rows, None, nodes], dy[rows, None, nodes]
-                grads = _backward(*here, long_steps)
+                grads = _backward(*here, ctx.long_steps)
                 du[at], ddelta[at], db[at], dc_here, da_here, change = grads
                 dc[rows, nodes] += dc_here
                 da += da_here

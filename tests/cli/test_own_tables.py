@@ -228,10 +228,13 @@ def test_a_full_disk_is_one_line_and_leaves_no_half_forecast(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full")
-def test_a_full_disk_behind_what_is_printed_is_one_line() -> None:
-    words = [sys.executable, "-c", "from f2stnet.cli import main; main()", "data", "list"]
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("asked", [["data", "list"], ["--version"]])
+def test_a_full_disk_behind_what_is_printed_is_one_line(unbuffered: str, asked: list[str]) -> None:
+    words = [sys.executable, "-c", "from f2stnet.cli import main; main()", *asked]
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as printed:
-        done = subprocess.run(words, stdout=printed, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(words, stdout=printed, stderr=subprocess.PIPE, text=True, check=False, env=env)
     assert done.returncode == 2
     assert done.stderr == "error: what is printed: cannot be read or written: no space left on device\n"
 

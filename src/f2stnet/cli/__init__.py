@@ -7,6 +7,7 @@ error needs it.
 import errno
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -96,7 +97,10 @@ def main() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is imported
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # not at the interpreter's end, where nobody could say what is wrong
     except InputError as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         sys.exit(2)
@@ -110,4 +114,7 @@ def main() -> None:
         blocked = isinstance(wrong, FileExistsError | NotADirectoryError)
         why = "a file is where a folder should be" if blocked else (wrong.strerror or type(wrong).__name__).lower()
         print(f"error: {file}: cannot be read or written: {why}", file=sys.stderr)
+        if wrong.filename is None:
+            with suppress(OSError):  # what could not be printed is given up, or the interpreter would try again
+                sys.stdout.close()
         sys.exit(2)

@@ -114,7 +114,9 @@ def main() -> None:
         blocked = isinstance(wrong, FileExistsError | NotADirectoryError)
         why = "a file is where a folder should be" if blocked else (wrong.strerror or type(wrong).__name__).lower()
         print(f"error: {file}: cannot be read or written: {why}", file=sys.stderr)
-        if wrong.filename is None:
-            with suppress(OSError):  # what could not be printed is given up, or the interpreter would try again
+        try:
+            sys.stdout.flush()
+        except OSError:  # what could not be printed is given up, or the interpreter would try again
+            with suppress(OSError):
                 sys.stdout.close()
         sys.exit(2)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from f2stnet.experiments.reproduce import png
 from f2stnet.experiments.reproduce.figures import Figure, Series
 from f2stnet.experiments.reproduce.png import rasteriser
 from f2stnet.experiments.reproduce.svg import svg
@@ -18,6 +19,23 @@ def test_a_figure_becomes_a_png_of_twice_its_size() -> None:
     drawn = rasterise(svg(figure))
     assert drawn.startswith(b"\x89PNG")
     assert int.from_bytes(drawn[16:20], "big") == 2 * 680
+
+
+def test_words_are_drawn_by_the_first_font_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    if rasteriser()[0] is None:
+        pytest.skip(rasteriser()[1])
+    monkeypatch.setattr(png, "FAMILIES", ("No Such Sans", *png.FAMILIES))
+    rasterise, _ = rasteriser()
+    assert rasterise is not None
+    assert rasterise(png.WORD.format("Ag")) != rasterise(png.WORD.format(""))
+
+
+def test_without_any_of_the_fonts_it_says_which_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("resvg_py")
+    monkeypatch.setattr(png, "FAMILIES", ("No Such Sans", "Nor This"))
+    assert rasteriser() == (
+        None, "PNG is left out: none of No Such Sans, Nor This is on this machine, so figures would have no words"
+    )  # fmt: skip
 
 
 def test_without_the_package_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from f2stnet.files import write_bytes
 
-WORD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 20"><text x="2" y="15" font-size="14">{}</text></svg>'
+WORD = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 20" font-family="system-ui, sans-serif">'
+    '<text x="2" y="15" font-size="14">{}</text></svg>'
+)
+# Fonts that a machine may have, one of them: resvg takes 'sans-serif' for Arial and looks for no other.
+FAMILIES = (
+    "Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans", "Helvetica", "Segoe UI", "Ubuntu", "Roboto", "Open Sans",
+    "FreeSans", "Cantarell", "Adwaita Sans", "Verdana",
+)  # fmt: skip
 ZOOM = 2  # pixels a unit: sharp in print at the width of a column
 MOST = 8  # processes
 WORTH = 8  # figures that are worth starting one
@@ -21,9 +30,14 @@ def rasteriser() -> tuple[Callable[[str], bytes] | None, str]:
         from resvg_py import svg_to_bytes
     except ImportError:
         return None, "PNG is left out: pip install 'f2stnet[png]' brings what draws it"
-    if svg_to_bytes(svg_string=WORD.format("Ag")) == svg_to_bytes(svg_string=WORD.format("")):
-        return None, "PNG is left out: there is no font on this machine, so figures would have no words"
-    return lambda svg: bytes(svg_to_bytes(svg_string=svg, background="white", zoom=ZOOM)), ""
+    empty = svg_to_bytes(svg_string=WORD.format(""))
+    word = partial(svg_to_bytes, svg_string=WORD.format("Ag"))
+    family = next((one for one in FAMILIES if word(sans_serif_family=one) != empty), None)
+    if family is None:
+        known = ", ".join(FAMILIES)
+        return None, f"PNG is left out: none of {known} is on this machine, so figures would have no words"
+    draw = partial(svg_to_bytes, background="white", zoom=ZOOM, sans_serif_family=family)
+    return lambda svg: bytes(draw(svg_string=svg)), ""
 
 
 def begin_drawing(figures: Sequence[Path]) -> Callable[[], None]:

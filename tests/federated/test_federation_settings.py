@@ -18,3 +18,10 @@ def test_what_means_nothing_in_a_federation_is_refused(key: str) -> None:
 def test_the_settings_of_a_federation_claim_nothing_that_it_does_not_do() -> None:
     training = configure_federation().run.training
     assert (training.average, training.least_steps, training.jitter, training.compile) == (0.0, 0, 0.0, False)
+
+
+def test_frequencies_are_mixed_in_the_blocks_only_where_that_is_asked_for() -> None:
+    """The comparison of methods was made without."""
+    assert configure_federation().run.settings.mixing == 0
+    assert configure_federation(sections={"model": {"mixing": 8}}).run.settings.mixing == 8
+    assert not hasattr(configure_federation(model="stid").run.settings, "mixing")

@@ -110,6 +110,7 @@ SWITCHES = {
     "future": 0,
     "learned_graph": 4,
     "blocks": 0,
+    "mixing": 0,
 }
 
 
@@ -118,6 +119,8 @@ def test_each_switch_changes_the_model_and_leaves_a_working_one(switch: str) -> 
     series = waves(nodes=4, missing_share=0.2)
     torch.manual_seed(0)
     whole = F2STNet(F2STNetConfig(), task_of(series)).eval()
+    for mix in whole.body.mixing:
+        torch.nn.init.normal_(mix.leave.weight)  # they begin as nothing
     other = F2STNet(F2STNetConfig(**{switch: SWITCHES[switch]}), task_of(series)).eval()  # type: ignore[arg-type]
     own = other.state_dict()
     shared = {name: tensor for name, tensor in whole.state_dict().items() if name in own}
@@ -128,6 +131,13 @@ def test_each_switch_changes_the_model_and_leaves_a_working_one(switch: str) -> 
         found, wanted = other(inputs_of(series)), whole(inputs_of(series))
     assert found.shape == wanted.shape
     assert not torch.allclose(found, wanted)
+
+
+def test_without_edges_there_are_no_frequencies_to_mix() -> None:
+    """Each of them would be one sensor, and those that come first would have blocks of their own."""
+    alone = from_matrix(np.zeros((4, 4)), [f"s{i}" for i in range(4)])
+    assert len(F2STNet(F2STNetConfig(), task_of(waves(nodes=4))).body.mixing) == 3
+    assert len(F2STNet(F2STNetConfig(), task_of(waves(nodes=4, graph=alone))).body.mixing) == 0
 
 
 def test_the_default_variant_is_told_what_was_observed() -> None:
@@ -151,6 +161,9 @@ def test_known_channels_at_the_horizon_are_read() -> None:
 def test_a_switch_of_the_default_is_refused_with_the_letter() -> None:
     with pytest.raises(InputError, match="dropout is a key of the default variant"):
         F2STNetConfig(variant="paper", dropout=0.3)
+    with pytest.raises(InputError, match="mixing is a key of the default variant"):
+        F2STNetConfig(variant="paper", mixing=16)
+    assert F2STNetConfig(variant="paper", mixing=0).mixing == 0  # which is what it is without the key
     keys = {field.name for field in fields(F2STNetConfig)}
     assert set(SWITCHES) <= keys
 

@@ -221,6 +221,19 @@ def test_warm_start_matches_sensors_by_name(run: Run, tmp_path: Path) -> None:
     assert later.model.body.encode.basis.shape[0] == 3
 
 
+def test_warm_start_keeps_the_frequencies_that_both_graphs_have(run: Run, tmp_path: Path) -> None:
+    """Four nodes have four frequencies. Those that only the later graph has begin as nothing, not as noise."""
+    matrix = run.model.body.mixing[0].gains
+    torch.nn.init.normal_(matrix)
+    for nodes in (3, 6):
+        later = fit(waves(nodes=nodes), small(epochs=1), tmp_path / str(nodes))
+        start_weights(later.model, run, later.template.nodes)
+        found, both = later.model.body.mixing[0].gains, min(nodes, 4)
+        assert len(found) == nodes
+        assert torch.equal(found[:both], matrix[:both])
+        assert not found[both:].any()
+
+
 def test_warm_start_begins_where_the_other_run_ended(run: Run, tmp_path: Path) -> None:
     warm = fit(waves(), small(epochs=1, learning_rate=1e-9), tmp_path / "warm", start_from=run)
     assert warm.metrics["test"]["mae"] == pytest.approx(run.metrics["test"]["mae"], rel=1e-3)

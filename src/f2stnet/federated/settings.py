@@ -131,6 +131,8 @@ def configure_federation(
             raise InputError(f"training.{key} means nothing in a federation: {ELSEWHERE[key]}")
     run = configure(model, seed, data, {name: given[name] for name in SECTIONS if name in given})
     run = replace(run, training=replace(run.training, average=0.0, least_steps=0, jitter=0.0))
+    if getattr(run.settings, "mixing", 0) and "mixing" not in given.get("model", {}):
+        run = replace(run, settings=replace(run.settings, mixing=0))  # not measured in federations
     partition = (
         build(PartitionConfig(clients=clients), given.get("partition", {}), "partition") if partitioned else None
     )

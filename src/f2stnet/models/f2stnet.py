@@ -17,6 +17,7 @@ from f2stnet.data.windows import Inputs, Task
 from f2stnet.errors import InputError
 from f2stnet.layers.earlier_days import EarlierDays
 from f2stnet.layers.embeddings import CalendarEmbedding, FutureCalendar, NodeEmbedding
+from f2stnet.layers.frequency_mixing import FrequencyMixing
 from f2stnet.layers.gaps import bridge
 from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution, NeighbourConvolution
 from f2stnet.layers.mlp import ResidualMLP
@@ -48,13 +49,14 @@ class F2STNetConfig:
     future: int = 16  # width of the embeddings of the hours to come, at the head; 0: none
     learned_graph: int = 0  # width of the embeddings of a graph of all pairs, beside the given one; 0: none
     blocks: int = 3  # residual MLP blocks before the head
+    mixing: int = 32  # width of the operators on graph frequencies after each of those blocks; 0: none
     dropout: float = 0.2  # inside those blocks
     implementation: Implementation = "auto"  # of the state space: fused kernels on a GPU, PyTorch elsewhere
 
     def __post_init__(self) -> None:
         for key in ("width", "frequencies", "state", "edges"):
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
-        for key in ("learned_graph", "blocks", "future"):
+        for key in ("learned_graph", "blocks", "future", "mixing"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
         for key in ("dropout", "hidden_days"):
             require(0 <= getattr(self, key) < 1, f"{key} = {getattr(self, key)}: expected 0 or more and below 1")
@@ -65,15 +67,16 @@ class F2STNetConfig:
         if self.variant == "paper":
             shared = {"variant", "width", "frequencies", "nonzero_frequencies", "bridge", "implementation"}
             for field in fields(self):
-                if field.name not in shared and getattr(self, field.name) != field.default:
+                none = 0 if field.name == "mixing" else field.default
+                if field.name not in shared and getattr(self, field.name) not in (field.default, none):
                     raise InputError(f"{field.name} is a key of the default variant; `paper` has no such switch")
 
 
 @models.register("f2stnet", F2STNetConfig(), "F2STNet, the default variant", window={"days": 7})
 @models.register(  # Adam: on validation better for it than the common recipe on four of five sets
-    "paper", F2STNetConfig(variant="paper", bridge=False), "F2STNet to the letter of its paper", loss="mse",
-    optimiser="adam", learning_rate=1e-3, weight_decay=0.0, average=0.0, least_steps=0, jitter=0.0, schedule="plateau",
-    patience=15,
+    "paper", F2STNetConfig(variant="paper", bridge=False, mixing=0), "F2STNet to the letter of its paper",
+    loss="mse", optimiser="adam", learning_rate=1e-3, weight_decay=0.0, average=0.0, least_steps=0, jitter=0.0,
+    schedule="plateau", patience=15,
 )  # fmt: skip
 class F2STNet(nn.Module):
     """Forecasts in the variant that `config` names."""
@@ -133,8 +136,11 @@ class DefaultBody(nn.Module):
     z_t = W_in [x_t ‖ observed_t ‖ MLP(S_t)]                      spectral input
     o   = SSM(z)_T + W_window x_{1…T} + SSM(earlier days)_M       two readings of the window, one of the days before
     g   = o + W₂ σ(M o W₁)                                        neighbours on the given edges, their weights learned
-    h   = [g ‖ node ‖ slot ‖ day], then residual MLP blocks
+    h   = [g ‖ node ‖ slot ‖ day]
+    h   = h + MLP(h), h = h + W₂ relu(U c G), three times         graph frequencies again, a matrix for each
     """
+
+    basis: Tensor
 
     def __init__(self, config: F2STNetConfig, task: Task) -> None:
         super().__init__()
@@ -169,6 +175,11 @@ class DefaultBody(nn.Module):
             self.calendar = CalendarEmbedding(task.slots_per_day, width)
             self.width += 2 * width
         self.blocks = nn.Sequential(*(ResidualMLP(self.width, config.dropout) for _ in range(config.blocks)))
+        self.mixing = nn.ModuleList()
+        if config.mixing and config.blocks and task.graph.edge_count:  # without edges a frequency is one sensor
+            basis = _basis(config, task)
+            self.register_buffer("basis", basis)  # travels with the weights: eigenvectors are not unique
+            self.mixing.extend(FrequencyMixing(basis.shape[1], self.width, config.mixing) for _ in range(config.blocks))
 
     def read_steps(self, x: Float[Tensor, "B T N C"], observed: Float[Tensor, "B T N C"]) -> Float[Tensor, "B T N D"]:
         """Without a state space nothing is made of single steps: D = 0."""
@@ -182,7 +193,7 @@ class DefaultBody(nn.Module):
             features.append(self.node(batch))
         if self.calendar is not None:
             features.append(self.calendar(*inputs.now)[:, None].expand(-1, nodes, -1))
-        return self.blocks(torch.cat(features, dim=-1))
+        return self._think(torch.cat(features, dim=-1))
 
     def _read(self, z: Float[Tensor, "B T N Z"], inputs: Inputs) -> Float[Tensor, "B N D"]:
         parts = []
@@ -203,6 +214,13 @@ class DefaultBody(nn.Module):
         if self.residual or not mixed:
             mixed.append(h)
         return sum(mixed[1:], start=mixed[0])
+
+    def _think(self, h: Float[Tensor, "B N W"]) -> Float[Tensor, "B N W"]:
+        if not self.mixing:
+            return self.blocks(h)
+        for block, mix in zip(self.blocks, self.mixing, strict=True):
+            h = mix(block(h), self.basis)
+        return h
 
 
 class RawInput(nn.Module):

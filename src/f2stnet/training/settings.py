@@ -33,7 +33,7 @@ class TrainingConfig:
     huber_delta: float = 1.0  # in these units
     curriculum: float = 0.0  # epochs until the loss counts one more step of the horizon; 0: all of it from the start
     sampling: float = 0.0  # decay of scheduled sampling in steps, for models that decode step by step; 0: none
-    jitter: float = 2.0  # windows times random factors: so many times what days differ by, 0: none. Not in federations
+    jitter: float = 3.0  # windows times random factors: so many times what days differ by, 0: none. Not in federations
     patience: int = 20  # epochs without a better validation loss before stopping
     schedule: Literal["constant", "cosine", "plateau", "steps"] = "cosine"
     plateau: int = 5  # epochs without a better validation loss before the rate is halved
@@ -110,8 +110,9 @@ class RunConfig:
         # What a run from before these keys did.
         for key, before in (("average", 0.0), ("least_steps", 0), ("jitter", 0.0)):
             sections.setdefault("training", {}).setdefault(key, before)
-        if hasattr(models.find(name).config, "bridge"):
-            sections["model"].setdefault("bridge", False)
+        for key, before in (("bridge", False), ("mixing", 0)):
+            if hasattr(models.find(name).config, key):
+                sections["model"].setdefault(key, before)
         # Everything is written out in a run's config, so the recipe is only a name there.
         return replace(
             configure(name, int(table.get("seed", 0)), source, sections), recipe=table.get("recipe", "common")

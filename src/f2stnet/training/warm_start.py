@@ -13,15 +13,17 @@ from f2stnet.training.run import Run
 def start_weights(model: nn.Module, earlier: Run, nodes: tuple[str, ...]) -> list[str]:
     """Copy what fits. Rows that belong to nodes are matched by name; returns what was done, a line each.
 
-    A layer names the parameters whose first axis is the nodes in `node_rows`. Buffers (the Fourier basis, the
-    graph operator) belong to the new graph and stay.
+    A layer names the parameters whose first axis is the nodes in `node_rows`. Where it is the graph frequencies
+    (`frequency_rows`), of which a graph of few nodes has fewer, those that both graphs have are copied and the others
+    start at zero, so that they add nothing to what was learned without them. Buffers (the Fourier basis, the graph
+    operator) belong to the new graph and stay.
     """
     old_place = {name: place for place, name in enumerate(earlier.template.nodes)}
     kept = [(place, old_place[name]) for place, name in enumerate(nodes) if name in old_place]
     new = [name for name in nodes if name not in old_place]
     gone = sorted(set(old_place) - set(nodes))
     source = dict(earlier.model.named_parameters())
-    per_node = declared(model, "node_rows")
+    per_node, per_frequency = declared(model, "node_rows"), declared(model, "frequency_rows")
     fresh, sizes = [], {name: parameter.numel() for name, parameter in model.named_parameters()}
     for name, parameter in model.named_parameters():
         old = source.get(name)
@@ -30,6 +32,10 @@ def start_weights(model: nn.Module, earlier: Run, nodes: tuple[str, ...]) -> lis
         elif name in per_node:
             here, there = (torch.tensor([pair[side] for pair in kept], dtype=torch.long) for side in (0, 1))
             parameter[here.to(parameter.device)] = old[there.to(old.device)].to(parameter.device)
+        elif name in per_frequency:
+            both = min(len(old), len(parameter))
+            parameter.zero_()
+            parameter[:both] = old[:both].to(parameter.device)
         elif old.shape == parameter.shape:
             parameter.copy_(old)
         else:

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from f2stnet.layers.driven import without_kernels
 from f2stnet.layers.earlier_days import EarlierDays
 from f2stnet.layers.embeddings import FutureCalendar
+from f2stnet.layers.frequency_mixing import FrequencyMixing
 from f2stnet.layers.graph_conv import GraphConvolution, LearnedGraphConvolution, NeighbourConvolution
 from f2stnet.layers.mlp import ResidualMLP
 from f2stnet.layers.spectral import SpectralInput
@@ -63,6 +64,10 @@ def by_hand(model: nn.Module, batch: int, steps: int, nodes: int, days: int = 0)
             case FutureCalendar():
                 asked = layer.ask.out_features
                 add("hours to come", rows * asked * (layer.ask.in_features + model.horizon))
+            case FrequencyMixing():
+                (frequencies, inner, _), width = layer.gains.shape, layer.enter.in_features
+                at_nodes, at_frequencies = frequencies * (width + inner) + inner * width, inner * (width + inner)
+                add("frequencies in blocks", rows * at_nodes + batch * frequencies * at_frequencies)
             case ResidualMLP():
                 add("residual blocks", 2 * rows * layer.first.in_features**2)
             case nn.Linear():

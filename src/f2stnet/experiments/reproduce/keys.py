@@ -19,6 +19,7 @@ SCHEMA = 1  # of a record; a change of meaning raises it
 # {"training.ramp": 0}, say. They are left out at that value when a run looks for its record.
 NEUTRAL: dict[str, Any] = {
     "model.bridge": False,
+    "model.mixing": 0,
     "training.least_steps": 0,
     "training.jitter": 0.0,
     "federation.false_loss": 1.0,

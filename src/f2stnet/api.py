@@ -9,7 +9,6 @@ f2stnet.backtest(run, series).metrics
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from f2stnet.calendar import DAY, find_zone
 from f2stnet.data import load
 from f2stnet.data.split import WindowConfig, origins
+from f2stnet.data.stamps import moment_of
 from f2stnet.errors import InputError
 from f2stnet.registry import few
 from f2stnet.series import GraphSeries
@@ -180,7 +179,7 @@ def backtest(run: Run, series: GraphSeries, stride: int | None = None, start: st
         raise InputError(f"stride = {stride!r}: expected a number of steps, 1 or more")
     every = origins(series, WindowConfig(window.input, window.horizon))
     if start is not None:
-        every = every[series.stamps_at(every) >= _moment(start, series)]
+        every = every[series.stamps_at(every) >= moment_of(start, "start", series)]
     if len(every) == 0:
         since = "" if start is None else f" from {start} on"
         raise InputError(
@@ -207,23 +206,6 @@ def next_origin(series: GraphSeries) -> int:
     if len(seen) == 0:
         raise InputError(f"series {series.name!r}: no observation to forecast from")
     return int(seen[-1]) + 1
-
-
-def _moment(start: object, series: GraphSeries) -> np.datetime64:
-    """A time of ISO 8601, in the clock of the series' stamps."""
-    try:
-        moment = datetime.fromisoformat(str(start))
-    except ValueError:
-        raise InputError(f"start = {start!r}: expected a time in ISO 8601, as 2024-03-31 08:05") from None
-    if moment.tzinfo is not None and series.zone is None and series.utc is False:
-        raise InputError(f"start = {start!r}: has an offset from UTC, the stamps of series {series.name!r} have none")
-    if moment.tzinfo is None and series.zone is not None and series.step < DAY:
-        moment = moment.replace(tzinfo=find_zone(series.zone))
-    try:
-        utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-    except OverflowError:
-        raise InputError(f"start = {start!r}: in UTC it lies outside the years 1 to 9999") from None
-    return np.datetime64(utc, "us")
 
 
 def _closed(series: GraphSeries, ahead: np.ndarray, in_service: np.ndarray) -> str:

@@ -57,6 +57,18 @@ def test_codes_for_missing_are_remembered_and_can_be_set_anew() -> None:
     assert mae(run, "later.csv", missing=[-1]) > 1
 
 
+def test_the_period_belongs_to_the_run_s_own_file() -> None:
+    table("a.csv")
+    table("b.csv")
+    run = trained(until="2024-06-10")
+    own = read_like(run, "a.csv", {})
+    assert len(own) == 24 * 7
+    assert own.digest == RunFolder(run.folder).template()[2]
+    assert len(read_like(run, "a.csv", {"until": ""})) == 24 * 14  # the file has grown, or was mended
+    assert len(read_like(run, "b.csv", {})) == 24 * 14
+    assert len(read_like(run, "b.csv", {"since": "2024-06-16"})) == 24
+
+
 def test_the_zone_is_remembered() -> None:
     table("a.csv")
     table("utc.csv", utc_stamps())

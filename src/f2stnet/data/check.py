@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from f2stnet.calendar import show_step
+from f2stnet.data.disorder import disorder
 from f2stnet.data.odd_days import odd_days, show_days
 from f2stnet.data.scaler import training_steps
 from f2stnet.data.split import Parts, WindowConfig, split
@@ -178,6 +179,7 @@ def _remarks(series: GraphSeries, found: dict, gaps: int, closed: tuple[str, ...
         )
     if found["constant"]:
         remarks.append(f"sensor that never changes: {some(found['constant'])}")
+    remarks += disorder(series)
     odd = odd_days(series, np.flatnonzero(series.in_service))
     if resting := [day for day in odd if day.weekday() < 5]:
         asked = "was it a holiday" if len(resting) == 1 else "were they holidays"

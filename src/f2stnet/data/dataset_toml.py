@@ -36,6 +36,7 @@ from f2stnet.data.keys import (
     parse_holidays,
     parse_hours,
 )
+from f2stnet.data.period import within
 from f2stnet.data.stamps import (
     Stamps,
     counted,
@@ -72,6 +73,8 @@ class DatasetConfig:
     time_unit: str | None = None
     time_format: str | None = None  # tables
     step: str | None = None
+    since: Any = None  # only the steps from this time on are read …
+    until: Any = None  # … and before this one
     zone: str | None = None
     holidays: tuple[Any, ...] | None = None
     service_hours: tuple[str, str] | None = None
@@ -103,7 +106,7 @@ def read_dataset(path: Path, config: DatasetConfig) -> GraphSeries:
     with naming(path, source, *graph_files):
         missing, in_table = how.missing or (), is_table(source)
         codes, marks = codes_and_marks(missing) if in_table else (missing_codes(missing), ())
-        cells = _from_table(source, how, marks) if in_table else _from_array(source, how)
+        cells = within(_from_table(source, how, marks) if in_table else _from_array(source, how), how)
         graph = cells.graph(partial(read_graph, graph_config, base))
         values, mask, odd = observed(cells.values, codes, cells.channels)
         known = how.known or ()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Int
@@ -108,6 +108,34 @@ def as_stamp(moment: Any, key: str) -> Stamps:
     if not isinstance(moment, datetime | date | str):
         raise InputError(f"{key} = {moment!r}: expected a time, as 2024-03-31T08:05:00")
     return parse_stamps([moment if isinstance(moment, str) else moment.isoformat()], lambda _: key)
+
+
+class Clocked(Protocol):
+    """What has stamps: a series, or the cells of a file."""
+
+    @property
+    def step(self) -> int: ...
+    @property
+    def zone(self) -> str | None: ...
+    @property
+    def utc(self) -> bool | None: ...
+
+
+def moment_of(told: Any, key: str, whose: Clocked) -> np.datetime64:
+    """A time that somebody names under `key`, ISO 8601, in the clock of the stamps of `whose`."""
+    try:
+        moment = datetime.fromisoformat(str(told))
+    except ValueError:
+        raise InputError(f"{key} = {told!r}: expected a time in ISO 8601, as 2024-03-31 08:05") from None
+    if moment.tzinfo is not None and whose.zone is None and whose.utc is False:
+        raise InputError(f"{key} = {told!r}: has an offset from UTC, the stamps of the data have none")
+    if moment.tzinfo is None and whose.zone is not None and whose.step < DAY:
+        moment = moment.replace(tzinfo=find_zone(whose.zone))
+    try:
+        utc = moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise InputError(f"{key} = {told!r}: in UTC it lies outside the years 1 to 9999") from None
+    return np.datetime64(utc, "us")
 
 
 def counted(start: Any, step: int, count: int, zone: str | None) -> Stamps:

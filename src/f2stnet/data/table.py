@@ -15,6 +15,7 @@ from f2stnet.config import require
 from f2stnet.data.cells import Cells, CellsConfig, read_cells
 from f2stnet.data.graph_files import GraphConfig, edgeless, guess_graph, near
 from f2stnet.data.keys import all_missing_note, codes_and_marks, naming, observed, parse_holidays, parse_hours
+from f2stnet.data.period import within
 from f2stnet.data.stamps import show
 from f2stnet.data.tabular import Tabular, open_table, table_of
 from f2stnet.errors import InputError
@@ -38,6 +39,8 @@ class TableConfig(CellsConfig):
     missing: tuple[Any, ...] = ()  # numbers, and texts in cells, that mean 'not observed'
     holidays: tuple[Any, ...] = ()  # dates, or a text file with one date a line
     service_hours: tuple[str, str] | None = None
+    since: Any = None  # only the steps from this time on are read …
+    until: Any = None  # … and before this one
     graph: str | None = None  # edge list, matrix or coordinates
     graph_array: str | None = None  # which array of an .npz is the matrix
     neighbours: int = 8  # by coordinates, each sensor is joined to so many
@@ -60,7 +63,8 @@ def read_frame(frame: "pd.DataFrame", config: TableConfig) -> GraphSeries:
 def _series(table: Tabular, config: TableConfig) -> GraphSeries:
     path = table.path
     codes, marks = codes_and_marks(config.missing)
-    cells = read_cells(replace(table, marks=marks), config)
+    with naming(path):
+        cells = within(read_cells(replace(table, marks=marks), config), config)
     graph = edgeless(cells.nodes)
     if config.graph is not None:
         graph = cells.graph(partial(_graph, config, path))
@@ -125,7 +129,8 @@ def read_recent(
     config = replace(config, step=show_step(like.step), zone=zone)
     codes, marks = codes_and_marks(config.missing)
     codes = codes if "missing" in told else like.missing
-    cells = _one_channel(read_cells(open_table(path, marks), config, like.nodes), like, path)
+    with naming(path):
+        cells = within(_one_channel(read_cells(open_table(path, marks), config, like.nodes), like, path), config)
     for name in cells.nodes:
         if name not in like.nodes:
             raise InputError(f"{path}: sensor {name!r} is not one the model knows{near(name, like.nodes)}")

@@ -9,6 +9,7 @@ from torch import nn
 
 from f2stnet.calendar import KIND_NAMES, nearest_kinds
 from f2stnet.data.check import LEAVE_OUT, empty_sensors, late_sensors, silent_parts, some
+from f2stnet.data.disorder import disorder
 from f2stnet.data.scaler import Scaler, fit_scaler
 from f2stnet.data.split import Parts, split
 from f2stnet.data.windows import Task, Windows
@@ -51,7 +52,7 @@ def fit(
         notes = start_weights(model, start_from, series.nodes) if start_from and not resume else []
         if not resume:
             place.claim()
-        notes += unmet_days(series, parts, scaler) + late_sensors(series, parts, window.horizon)
+        notes += unmet_days(series, parts, scaler) + late_sensors(series, parts, window.horizon) + disorder(series)
         if isinstance(model, Prepares):
             model.prepare(windows, parts.train)
         trainer = None  # of a closed form: there is nothing to descend

@@ -96,7 +96,8 @@ def _layout(run: Run, own: bool) -> dict[str, Any]:
     if not is_table(source):
         return {}
     layout = {key: keys[key] for key in LAYOUT if key in keys and (own or key != "start")}  # another starts elsewhere
-    return layout | ({"missing": keys["missing"]} if "missing" in keys else {})
+    kept = ("missing", "since", "until") if own else ("missing",)  # other data is of another time
+    return layout | {key: keys[key] for key in kept if key in keys}
 
 
 def _settled(remembered: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -318,6 +318,21 @@ def test_parts_in_the_record_are_those_of_the_split(tmp_path: Path) -> None:
     assert run.metrics["test"]["mae"] == run.evaluate(series, parts.test).summary()["mae"]
 
 
+def test_readings_out_of_order_are_pointed_out_before_training(tmp_path: Path) -> None:
+    series = waves(steps=24 * 40)
+    values = series.values.copy()
+    values[24 * 30 :] = np.random.default_rng(0).permuted(values[24 * 30 :], axis=0)
+    for shown, told in ((series.values, False), (values, True)):
+        notes: list[str] = []
+        fit(
+            replace(series, values=shown),
+            small("historical-average"),
+            tmp_path / str(told),
+            listen=lambda event, facts, notes=notes: notes.extend(facts["notes"]) if event == "start" else None,
+        )
+        assert any("hardly follow one another" in note for note in notes) == told
+
+
 def test_a_sensor_that_comes_after_the_training_part_is_noted(tmp_path: Path) -> None:
     series = waves()
     mask = series.mask.copy()

@@ -15,6 +15,13 @@ def test_what_means_nothing_in_a_federation_is_refused(key: str) -> None:
         configure_federation(sections={"training": {key: value}})
 
 
+def test_orthogonal_steps_are_refused_as_clients_keep_moments_of_adam() -> None:
+    with pytest.raises(
+        InputError, match=r"^training\.optimiser = 'muon': clients descend by adam or adamw; leave it out$"
+    ):
+        configure_federation(sections={"training": {"optimiser": "muon"}})
+
+
 def test_the_settings_of_a_federation_claim_nothing_that_it_does_not_do() -> None:
     training = configure_federation().run.training
     assert (training.average, training.least_steps, training.jitter, training.compile) == (0.0, 0, 0.0, False)

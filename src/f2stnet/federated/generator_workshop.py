@@ -28,7 +28,8 @@ from f2stnet.federated.neighbour_generator import (
     look,
 )
 from f2stnet.training.capture import CapturedStep
-from f2stnet.training.trainer import adam, label_loss
+from f2stnet.training.optimisers import adam
+from f2stnet.training.trainer import label_loss
 
 if TYPE_CHECKING:
     from f2stnet.federated.local_training import Local

@@ -14,8 +14,8 @@ from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.turns import nothing_is_drawn
 from f2stnet.training.capture import CapturedStep
 from f2stnet.training.lesson import Lesson
+from f2stnet.training.optimisers import adam, descend
 from f2stnet.training.settings import TrainingConfig
-from f2stnet.training.trainer import adam, descend
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # of Adam, as torch calls them
 

@@ -130,6 +130,8 @@ def configure_federation(
         if key in ELSEWHERE:
             raise InputError(f"training.{key} means nothing in a federation: {ELSEWHERE[key]}")
     run = configure(model, seed, data, {name: given[name] for name in SECTIONS if name in given})
+    if run.training.optimiser == "muon":
+        raise InputError("training.optimiser = 'muon': clients descend by adam or adamw; leave it out")
     run = replace(run, training=replace(run.training, average=0.0, least_steps=0, jitter=0.0))
     if getattr(run.settings, "mixing", 0) and "mixing" not in given.get("model", {}):
         run = replace(run, settings=replace(run.settings, mixing=0))  # not measured in federations

@@ -24,7 +24,7 @@ class TrainingConfig:
     epochs: int = 100  # at most
     batch: int = 64  # windows a step, at most
     least_steps: int = 32  # of an epoch: where windows are few, batches are smaller; 0: never. Not in federations
-    optimiser: Literal["adam", "adamw"] = "adamw"
+    optimiser: Literal["adam", "adamw", "muon"] = "adamw"  # muon: orthogonal steps for matrices
     learning_rate: float = 2e-3
     weight_decay: float = 0.3
     average: float = 0.99  # decay of the averaged weights that are validated and kept, 0: none. Not in federations

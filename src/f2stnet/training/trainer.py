@@ -1,4 +1,4 @@
-"""One model being trained: Adam, averaged weights, the best validation checkpoint, early stop.
+"""One model being trained: its optimiser, averaged weights, the best validation checkpoint, early stop.
 
 All randomness of an epoch comes from (seed, epoch), so a run that was killed and resumed ends with the numbers of
 one that was not.
@@ -23,6 +23,7 @@ from f2stnet.training.folder import Progress, RunFolder
 from f2stnet.training.jitter import Jitter
 from f2stnet.training.lesson import Lesson
 from f2stnet.training.losses import training_loss
+from f2stnet.training.optimisers import descend, optimiser_of
 from f2stnet.training.precision import working_precision
 from f2stnet.training.settings import TrainingConfig
 
@@ -45,7 +46,7 @@ class Trainer:
         self.batch = config.batch_of(len(self.train))
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.progress = Progress()
-        self.optimiser = adam(self.parameters, config, windows.device)
+        self.optimiser = optimiser_of(model, config, windows.device)
         self.average: Average | None = None
         if config.average and self.parameters:
             self.average = Average([*self.parameters, *running_statistics(model)], config.average)
@@ -99,11 +100,10 @@ class Trainer:
         self.progress.finished = self._is_finished()
         self.place.cut_log(self.progress.epoch)
         self.model.load_state_dict(under("model.", tensors))
-        state = {
-            index: {key: tensors[f"optimiser.{index}.{key}"] for key in ("step", "exp_avg", "exp_avg_sq")}
-            for index in range(len(self.parameters))
-            if f"optimiser.{index}.step" in tensors
-        }
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in under("optimiser.", tensors).items():
+            index, key = name.split(".")
+            state.setdefault(int(index), {})[key] = tensor
         self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": state})
         if self.average is not None:
             self.average.load(under("average.", tensors))
@@ -182,24 +182,6 @@ class Trainer:
         if self.average is not None:
             tensors |= {f"average.{name}": tensor for name, tensor in self.average.state().items()}
         return tensors
-
-
-def adam(parameters: list[nn.Parameter], config: TrainingConfig, device: torch.device) -> torch.optim.Adam:
-    """Adam or AdamW. The rate is a tensor, so that a captured step reads the current one."""
-    rate = torch.tensor(config.learning_rate, device=device)
-    kind = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
-    captured = device.type == "cuda"
-    fused = all(parameter.is_floating_point() for parameter in parameters)  # complex ones cannot be
-    return kind(parameters, rate, weight_decay=config.weight_decay, fused=fused, capturable=captured)
-
-
-def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.Parameter], clip: float) -> None:
-    """One step down; `clip` is the largest gradient norm, 0 for none."""
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    if clip:
-        nn.utils.clip_grad_norm_(parameters, clip)
-    optimiser.step()
 
 
 def forecast_loss(

@@ -1,0 +1,120 @@
+"""How weights move: Adam, AdamW, or AdamW with orthogonal steps for matrices.
+
+Muon (Jordan and others, 2024) moves a matrix by its momentum made orthogonal: all singular values become 1, so that
+directions in which the gradient is small are learned as fast as the others. With momentum M, gradient G, rate η and
+weight decay λ, for an [r, c] matrix W:
+
+    M ← μ M + (1 − μ) G
+    O = U Vᵀ, where U Σ Vᵀ = μ M + (1 − μ) G
+    W ← (1 − η λ) W − .2 √max(r, c) η O
+
+The last factor makes the steps as large as AdamW's usually are (Liu and others, 2025), so one rate serves both.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from f2stnet.training.settings import TrainingConfig
+
+MOMENTUM = 0.95  # μ
+SIZE = 0.2  # of an entry of AdamW's steps, as a root mean square
+# Newton–Schulz: X ← a X + b (X Xᵀ) X + c (X Xᵀ)² X, five times, brings all singular values near 1.
+QUINTIC, ROUNDS = (3.4445, -4.7750, 2.0315), 5
+SMALLEST = 1e-7  # norm below which a momentum counts as none
+
+
+def optimiser_of(model: nn.Module, config: TrainingConfig, device: torch.device) -> torch.optim.Optimizer:
+    """What `config` names, for all of the model that is trained."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if config.optimiser != "muon":
+        return adam(parameters, config, device)
+    return Muon(parameters, matrices(model), config, device)
+
+
+def adam(parameters: list[nn.Parameter], config: TrainingConfig, device: torch.device) -> torch.optim.Adam:
+    """Adam or AdamW. The rate is a tensor, so that a captured step reads the current one."""
+    rate = torch.tensor(config.learning_rate, device=device)
+    kind = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
+    return kind(parameters, rate, weight_decay=config.weight_decay, **_ways(parameters, device))
+
+
+def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.Parameter], clip: float) -> None:
+    """One step down; `clip` is the largest gradient norm, 0 for none."""
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    if clip:
+        nn.utils.clip_grad_norm_(parameters, clip)
+    optimiser.step()
+
+
+def matrices(model: nn.Module) -> list[Tensor]:
+    """The weights of linear layers: what multiplies features. Tables, gains and biases are no such thing."""
+    linear = (part.weight for part in model.modules() if isinstance(part, nn.Linear))
+    return [weight for weight in linear if weight.requires_grad and min(weight.shape) > 1]
+
+
+class Muon(torch.optim.AdamW):
+    """Orthogonal steps for `chosen`, AdamW for the rest."""
+
+    def __init__(
+        self, parameters: list[nn.Parameter], chosen: list[Tensor], config: TrainingConfig, device: torch.device
+    ) -> None:
+        rate = torch.tensor(config.learning_rate, device=device)
+        super().__init__(parameters, rate, weight_decay=config.weight_decay, **_ways(parameters, device))
+        self.by_shape: dict[tuple[int, ...], list[Tensor]] = {}  # those of one shape move together
+        for matrix in dict.fromkeys(chosen):
+            self.by_shape.setdefault(tuple(sorted(matrix.shape)), []).append(matrix)
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """AdamW passes over what has no gradient, so the matrices' are taken away once they are used."""
+        rate, decay = self.param_groups[0]["lr"], self.param_groups[0]["weight_decay"]
+        for group in self.by_shape.values():
+            moved = [matrix for matrix in group if matrix.grad is not None]
+            if moved:
+                self._move(moved, rate, decay)
+        super().step(closure)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As any optimiser takes up a state; Adam's own way expects one of Adam's for every parameter."""
+        torch.optim.Optimizer.__setstate__(self, state)
+
+    def _move(self, group: list[Tensor], rate: Tensor, decay: float) -> None:
+        """One step of matrices of one shape, in a few kernels for all of them."""
+        gradients = [matrix.grad for matrix in group if matrix.grad is not None]
+        momenta = [self._momentum(matrix) for matrix in group]
+        torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
+        ahead = torch._foreach_lerp(momenta, gradients, 1 - MOMENTUM)
+        lying = [matrix.shape[0] <= matrix.shape[1] for matrix in group]
+        moves = orthogonal(torch.stack([step if so else step.T for step, so in zip(ahead, lying, strict=True)]))
+        moves = moves * (SIZE * max(group[0].shape) ** 0.5 * rate)
+        torch._foreach_mul_(group, 1 - rate * decay)
+        torch._foreach_sub_(group, [move if so else move.T for move, so in zip(moves, lying, strict=True)])
+        for matrix in group:
+            matrix.grad = None
+
+    def _momentum(self, matrix: Tensor) -> Tensor:
+        state = self.state[matrix]
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(matrix)
+        momentum: Tensor = state["momentum"]
+        return momentum
+
+
+def _ways(parameters: list[nn.Parameter], device: torch.device) -> dict[str, Any]:
+    """How torch's Adam is to compute."""
+    fused = all(parameter.is_floating_point() for parameter in parameters)  # complex ones cannot be
+    return {"fused": fused, "capturable": device.type == "cuda"}
+
+
+def orthogonal(matrices: Float[Tensor, "M R C"]) -> Float[Tensor, "M R C"]:
+    """U Vᵀ of each, nearly: singular values between about .7 and 1.2. R is at most C; a matrix of zeros stays one."""
+    a, b, c = QUINTIC
+    x = matrices / matrices.flatten(1).norm(dim=1).clamp(min=SMALLEST)[:, None, None]
+    for _ in range(ROUNDS):
+        squared = torch.bmm(x, x.transpose(1, 2))
+        x = torch.baddbmm(x, torch.baddbmm(squared, squared, squared, beta=b, alpha=c), x, beta=a)
+    return x

@@ -25,8 +25,9 @@ from f2stnet.layers.spectral import SpectralInput
 from f2stnet.layers.state_space import SelectiveStateSpace
 from f2stnet.models import make_model
 from f2stnet.training import configure
+from f2stnet.training.optimisers import adam
 from f2stnet.training.settings import TrainingConfig
-from f2stnet.training.trainer import adam, forecast_loss
+from f2stnet.training.trainer import forecast_loss
 
 
 def plain_state_space(layer: SelectiveStateSpace, z: Tensor) -> Tensor:

@@ -1,0 +1,161 @@
+"""Validation errors of many settings side by side: what the lines of docs/research-log.md rest on.
+
+    python benchmarks/screen.py benchmarks/sweeps/o2.toml --data …/dataset.toml --data … --jobs 14
+
+A sweep is a TOML file. Sections of a variant are those of a run's config.toml:
+
+    sweep = "o2"
+    seeds = [0, 1]
+    epochs = { pems08-part = 60 }      # at most, on these sets, where a variant does not say
+
+    [[variants]]
+    name = "muon"
+    training = { optimiser = "muon" }
+
+    [[variants]]
+    name = "stid"
+    model = { name = "stid" }
+    only = ["pems08-part"]             # these sets; without it all that are given
+
+Every line of records/research.jsonl is one run: the errors of its best epoch on the validation part. The test part is
+never forecast. What has a line already is not run again; of a run that fails the reason is printed, and the others go
+on. On a GPU light models share it well; under NVIDIA's MPS daemon they run side by side.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from f2stnet.data import load
+from f2stnet.data.scaler import fit_scaler
+from f2stnet.data.split import split
+from f2stnet.data.windows import Task, Windows
+from f2stnet.errors import InputError
+from f2stnet.experiments.bench.timing import commit, hardware
+from f2stnet.models import count_parameters, make_model
+from f2stnet.series import GraphSeries
+from f2stnet.training import RunConfig, configure
+from f2stnet.training.evaluate import evaluate
+from f2stnet.training.folder import RunFolder
+from f2stnet.training.trainer import Trainer, silent
+
+RECORDS = Path(__file__).parent / "records" / "research.jsonl"
+SECTIONS = ("window", "model", "training")
+Line = dict[str, Any]
+
+
+def planned(sweep: Mapping[str, Any], data: Mapping[str, str], lines: list[Line]) -> Iterator[Line]:
+    """The runs that have no line yet, set by set: a sweep that is cut off has whole columns."""
+    made = {(line["sweep"], line["data"], line["name"], line["seed"]) for line in lines}
+    for name in data:
+        for seed in sweep["seeds"]:
+            for variant in sweep["variants"]:
+                run = {"sweep": sweep["sweep"], "data": name, "name": variant["name"], "seed": seed}
+                if name in variant.get("only", data) and tuple(run.values()) not in made:
+                    yield run | {"cfg": settings(variant, sweep.get("epochs", {}).get(name))}
+
+
+def settings(variant: Mapping[str, Any], epochs: int | None) -> dict[str, dict[str, Any]]:
+    """A variant's sections."""
+    strange = set(variant) - {"name", "only", *SECTIONS}
+    if strange:
+        raise InputError(f"variant {variant['name']!r}: unknown key {sorted(strange)[0]!r}")
+    given = {section: dict(variant[section]) for section in SECTIONS if section in variant}
+    if epochs is not None:
+        given["training"] = {"epochs": epochs} | given.get("training", {})
+    return given
+
+
+def config_of(run: Line, device: str) -> RunConfig:
+    sections = {name: dict(keys) for name, keys in run["cfg"].items()}
+    model = sections.get("model", {}).pop("name", "f2stnet")
+    sections["training"] = {"device": device} | sections.get("training", {})
+    return configure(model, run["seed"], {}, sections)
+
+
+def validated(series: GraphSeries, config: RunConfig, folder: Path) -> Line:
+    """Train as `f2stnet train` does and judge the best epoch by the validation part alone."""
+    window, device = config.window, config.training.torch_device()
+    parts = split(series, window)
+    scaler = fit_scaler(series, parts.train, window.input, window.horizon)
+    torch.manual_seed(config.seed)
+    task = Task.of(series, window.input, window.horizon, window.days)
+    model = make_model(config.model, config.settings, task).to(device)
+    windows = Windows(series, scaler, window.input, window.horizon, device, window.days)
+    place = RunFolder(folder)
+    place.start(config, series, scaler)
+    progress = Trainer(model, windows, parts, config.training, config.seed, place).run(silent)
+    model.load_state_dict(place.best())
+    errors = evaluate(model, windows, parts.validation).summary()
+    return {
+        "mae": round(float(errors["mae"]), 4),
+        "rmse": round(float(errors["rmse"]), 4),
+        "best": progress.best_epoch,
+        "epochs": progress.epoch,
+        "params": count_parameters(model),
+    }
+
+
+def made(run: Line, spec: str, device: str, jobs: int) -> Line:
+    """What a worker process does: one run, and its line."""
+    torch.set_num_threads(max(1, (os.cpu_count() or 1) // jobs))
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        found = validated(load(spec), config_of(run, device), Path(folder) / "run")
+    return (
+        run
+        | found
+        | {
+            "seconds": round(time.perf_counter() - began, 1),
+            "hardware": f"{hardware(torch.device(device))}, {jobs} runs at a time",
+            "torch": torch.__version__.split("+")[0],
+            "commit": commit(),
+        }
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sweep", type=Path)
+    parser.add_argument("--data", action="append", required=True, help="a data set's name or file; several times")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--records", type=Path, default=RECORDS)
+    given = parser.parse_args()
+    sweep = tomllib.loads(given.sweep.read_text(encoding="utf-8"))
+    data = {load(spec).name: spec for spec in given.data}
+    lines = [json.loads(line) for line in given.records.read_text().splitlines()] if given.records.exists() else []
+    runs = list(planned(sweep, data, lines))
+    for run in runs:  # what is misspelt is refused before anything runs
+        config_of(run, given.device)
+    print(f"{len(runs)} to run", flush=True)
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn")) as pool:
+        futures = {pool.submit(made, run, data[run["data"]], given.device, given.jobs): run for run in runs}
+        for future in as_completed(futures):
+            run = futures[future]
+            told = f"{run['data']} · {run['name']} · seed {run['seed']}"
+            try:
+                line = future.result()
+            except Exception as wrong:  # one that fails is named, the others are worth having
+                print(f"{told}: {type(wrong).__name__}: {wrong}", flush=True)
+                continue
+            with given.records.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"{told}: {line['mae']} ({line['rmse']}), epoch {line['best']} of {line['epochs']}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as wrong:
+        raise SystemExit(f"error: {wrong}") from None

@@ -25,10 +25,24 @@ def test_a_figure_becomes_a_png_of_twice_its_size() -> None:
 def test_words_are_drawn_by_the_first_font_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     if rasteriser()[0] is None:
         pytest.skip(rasteriser()[1])
+    usual, _ = rasteriser()
     monkeypatch.setattr(png, "FAMILIES", ("No Such Sans", *png.FAMILIES))
     rasterise, _ = rasteriser()
     assert rasterise is not None
+    assert usual is not None
     assert rasterise(png.WORD.format("Ag")) != rasterise(png.WORD.format(""))
+    assert rasterise(png.WORD.format("Ag")) == usual(png.WORD.format("Ag"))  # and not by whatever resvg takes for it
+
+
+def test_where_only_other_fonts_are_there_words_are_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    resvg = pytest.importorskip("resvg_py")
+    draw = resvg.svg_to_bytes
+    monkeypatch.setattr(resvg, "svg_to_bytes", lambda sans_serif_family=None, **keys: draw(**keys))
+    if draw(svg_string=png.WORD.format("Ag")) == draw(svg_string=png.WORD.format("")):
+        pytest.skip("this machine has no font that resvg takes by itself")
+    rasterise, why_not = rasteriser()
+    assert rasterise is not None
+    assert why_not == ""
 
 
 def test_without_any_of_the_fonts_it_says_which_would_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ WORD = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 20" font-family="system-ui, sans-serif">'
     '<text x="2" y="15" font-size="14">{}</text></svg>'
 )
-# Fonts that a machine may have, one of them: resvg takes 'sans-serif' for Arial and looks for no other.
+# Fonts that a machine may have, one of them: resvg takes 'sans-serif' for Arial. Where that is missing it draws no
+# words, or on some machines takes a font with serifs.
 FAMILIES = (
     "Arial", "Liberation Sans", "DejaVu Sans", "Noto Sans", "Helvetica", "Segoe UI", "Ubuntu", "Roboto", "Open Sans",
     "FreeSans", "Cantarell", "Adwaita Sans", "Verdana",
@@ -32,8 +33,9 @@ def rasteriser() -> tuple[Callable[[str], bytes] | None, str]:
         return None, "PNG is left out: pip install 'f2stnet[png]' brings what draws it"
     empty = svg_to_bytes(svg_string=WORD.format(""))
     word = partial(svg_to_bytes, svg_string=WORD.format("Ag"))
-    family = next((one for one in FAMILIES if word(sans_serif_family=one) != empty), None)
-    if family is None:
+    astray = word(sans_serif_family="no family of this name")
+    family = next((one for one in FAMILIES if word(sans_serif_family=one) not in (empty, astray)), None)
+    if family is None and astray == empty:
         known = ", ".join(FAMILIES)
         return None, f"PNG is left out: none of {known} is on this machine, so figures would have no words"
     draw = partial(svg_to_bytes, background="white", zoom=ZOOM, sans_serif_family=family)

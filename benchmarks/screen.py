@@ -54,6 +54,20 @@ SECTIONS = ("window", "model", "training")
 Line = dict[str, Any]
 
 
+def read(path: Path) -> dict[str, Any]:
+    try:
+        sweep = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+        raise InputError(f"{path}: not a sweep: {wrong}") from None
+    for key in ("sweep", "seeds", "variants"):
+        if key not in sweep:
+            raise InputError(f"{path}: lacks the key {key!r}")
+    names = [variant.get("name") for variant in sweep["variants"]]
+    if None in names or len(set(names)) < len(names):
+        raise InputError(f"{path}: each variant needs a name of its own")
+    return sweep
+
+
 def planned(sweep: Mapping[str, Any], data: Mapping[str, str], lines: list[Line]) -> Iterator[Line]:
     """The runs that have no line yet, set by set: a sweep that is cut off has whole columns."""
     made = {(line["sweep"], line["data"], line["name"], line["seed"]) for line in lines}
@@ -132,7 +146,7 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--records", type=Path, default=RECORDS)
     given = parser.parse_args()
-    sweep = tomllib.loads(given.sweep.read_text(encoding="utf-8"))
+    sweep = read(given.sweep)
     data = {load(spec).name: spec for spec in given.data}
     lines = [json.loads(line) for line in given.records.read_text().splitlines()] if given.records.exists() else []
     runs = list(planned(sweep, data, lines))

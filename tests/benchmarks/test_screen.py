@@ -88,6 +88,23 @@ def test_a_sweep_leaves_a_line_for_each_run_that_has_none(tmp_path: Path) -> Non
     assert len((tmp_path / "lines.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('seeds = [0]\nvariants = [{ name = "a" }]', "lacks the key 'sweep'"),
+        ('sweep = "x"\nseeds = [0]\nvariants = [{ name = "a" }, { name = "a" }]', "a name of its own"),
+        ('sweep = "x"\nseeds = [0]\nvariants = [{}]', "a name of its own"),
+        ("sweep =", "not a sweep"),
+        (None, "not a sweep"),
+    ],
+)
+def test_a_file_that_is_no_sweep_is_named(screen: ModuleType, tmp_path: Path, text: str | None, told: str) -> None:
+    if text is not None:
+        (tmp_path / "s.toml").write_text(text)
+    with pytest.raises(InputError, match=f"s.toml: .*{told}"):
+        screen.read(tmp_path / "s.toml")
+
+
 def test_what_is_misspelt_is_named_before_anything_runs(screen: ModuleType) -> None:
     with pytest.raises(InputError, match="variant 'a': unknown key 'trainig'"):
         screen.settings({"name": "a", "trainig": {}}, None)

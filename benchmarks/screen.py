@@ -37,17 +37,13 @@ from typing import Any
 import torch
 
 from f2stnet.data import load
-from f2stnet.data.scaler import fit_scaler
-from f2stnet.data.split import split
-from f2stnet.data.windows import Task, Windows
 from f2stnet.errors import InputError
 from f2stnet.experiments.bench.timing import commit, hardware
-from f2stnet.models import count_parameters, make_model
+from f2stnet.models import count_parameters
 from f2stnet.series import GraphSeries
-from f2stnet.training import RunConfig, configure
+from f2stnet.training import Run, RunConfig, configure
 from f2stnet.training.evaluate import evaluate
-from f2stnet.training.folder import RunFolder
-from f2stnet.training.trainer import Trainer, silent
+from f2stnet.training.fit import train
 
 RECORDS = Path(__file__).parent / "records" / "research.jsonl"
 SECTIONS = ("window", "model", "training")
@@ -62,6 +58,8 @@ def read(path: Path) -> dict[str, Any]:
     for key in ("sweep", "seeds", "variants"):
         if key not in sweep:
             raise InputError(f"{path}: lacks the key {key!r}")
+    if strange := set(sweep) - {"sweep", "seeds", "epochs", "variants"}:
+        raise InputError(f"{path}: unknown key {sorted(strange)[0]!r}")
     names = [variant.get("name") for variant in sweep["variants"]]
     if None in names or len(set(names)) < len(names):
         raise InputError(f"{path}: each variant needs a name of its own")
@@ -81,8 +79,7 @@ def planned(sweep: Mapping[str, Any], data: Mapping[str, str], lines: list[Line]
 
 def settings(variant: Mapping[str, Any], epochs: int | None) -> dict[str, dict[str, Any]]:
     """A variant's sections."""
-    strange = set(variant) - {"name", "only", *SECTIONS}
-    if strange:
+    if strange := set(variant) - {"name", "only", *SECTIONS}:
         raise InputError(f"variant {variant['name']!r}: unknown key {sorted(strange)[0]!r}")
     given = {section: dict(variant[section]) for section in SECTIONS if section in variant}
     if epochs is not None:
@@ -99,23 +96,14 @@ def config_of(run: Line, device: str) -> RunConfig:
 
 def validated(series: GraphSeries, config: RunConfig, folder: Path) -> Line:
     """Train as `f2stnet train` does and judge the best epoch by the validation part alone."""
-    window, device = config.window, config.training.torch_device()
-    parts = split(series, window)
-    scaler = fit_scaler(series, parts.train, window.input, window.horizon)
-    torch.manual_seed(config.seed)
-    task = Task.of(series, window.input, window.horizon, window.days)
-    model = make_model(config.model, config.settings, task).to(device)
-    windows = Windows(series, scaler, window.input, window.horizon, device, window.days)
-    place = RunFolder(folder)
-    place.start(config, series, scaler)
-    progress = Trainer(model, windows, parts, config.training, config.seed, place).run(silent)
-    model.load_state_dict(place.best())
-    errors = evaluate(model, windows, parts.validation).summary()
+    trained = train(series, config, folder)
+    model = Run.load(folder, trained.windows.device).model
+    errors = evaluate(model, trained.windows, trained.parts.validation).summary()
     return {
         "mae": round(float(errors["mae"]), 4),
         "rmse": round(float(errors["rmse"]), 4),
-        "best": progress.best_epoch,
-        "epochs": progress.epoch,
+        "best": trained.progress.best_epoch,
+        "epochs": trained.progress.epoch,
         "params": count_parameters(model),
     }
 
@@ -126,16 +114,13 @@ def made(run: Line, spec: str, device: str, jobs: int) -> Line:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         found = validated(load(spec), config_of(run, device), Path(folder) / "run")
-    return (
-        run
-        | found
-        | {
-            "seconds": round(time.perf_counter() - began, 1),
-            "hardware": f"{hardware(torch.device(device))}, {jobs} runs at a time",
-            "torch": torch.__version__.split("+")[0],
-            "commit": commit(),
-        }
-    )
+    circumstances = {
+        "seconds": round(time.perf_counter() - began, 1),
+        "hardware": f"{hardware(torch.device(device))}, {jobs} runs at a time",
+        "torch": torch.__version__.split("+")[0],
+        "commit": commit(),
+    }
+    return run | found | circumstances
 
 
 def main() -> None:
@@ -146,6 +131,8 @@ def main() -> None:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--records", type=Path, default=RECORDS)
     given = parser.parse_args()
+    if given.jobs < 1:
+        raise InputError(f"--jobs {given.jobs}: expected 1 or more")
     sweep = read(given.sweep)
     data = {load(spec).name: spec for spec in given.data}
     lines = [json.loads(line) for line in given.records.read_text().splitlines()] if given.records.exists() else []

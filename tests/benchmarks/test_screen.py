@@ -47,11 +47,12 @@ def screen(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("screen")
 
 
+@pytest.mark.parametrize("model", ["stid", "historical-average"])
 def test_errors_are_those_that_training_reports_and_the_test_part_changes_none(
-    screen: ModuleType, tmp_path: Path
+    screen: ModuleType, tmp_path: Path, model: str
 ) -> None:
     series = waves()
-    config = configure("stid", 0, {}, {"training": {"epochs": 3, "batch": 16}})
+    config = configure(model, 0, {}, {"training": {"epochs": 3, "batch": 16}})
     whole = fit(series, config, tmp_path / "fit").metrics
     found = screen.validated(series, config, tmp_path / "screen")
     assert found["mae"] == pytest.approx(whole["validation"]["mae"], abs=1e-4)
@@ -94,6 +95,7 @@ def test_a_sweep_leaves_a_line_for_each_run_that_has_none(tmp_path: Path) -> Non
         ('seeds = [0]\nvariants = [{ name = "a" }]', "lacks the key 'sweep'"),
         ('sweep = "x"\nseeds = [0]\nvariants = [{ name = "a" }, { name = "a" }]', "a name of its own"),
         ('sweep = "x"\nseeds = [0]\nvariants = [{}]', "a name of its own"),
+        ('sweep = "x"\nseeds = [0]\nepoch = 3\nvariants = [{ name = "a" }]', "unknown key 'epoch'"),
         ("sweep =", "not a sweep"),
         (None, "not a sweep"),
     ],

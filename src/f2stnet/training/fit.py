@@ -1,5 +1,6 @@
 """From a series and a config to a finished run."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,17 @@ from f2stnet.training.warm_start import start_weights
 from f2stnet.training.yardsticks import yardsticks
 
 
+@dataclass(frozen=True)
+class Trained:
+    """What is at hand when training has ended; the weights lie in the folder."""
+
+    model: nn.Module
+    task: Task
+    windows: Windows
+    parts: Parts
+    progress: Progress
+
+
 def fit(
     series: GraphSeries,
     config: RunConfig,
@@ -34,6 +46,26 @@ def fit(
     listen: Listener = silent,
 ) -> Run:
     """Train, leave everything in `folder`, and return the finished run with its best weights."""
+    trained = train(series, config, folder, resume, start_from, listen)
+    run = Run.load(folder, trained.windows.device)
+    if not run.metrics:
+        run.metrics = result(run, trained)
+        if trained.progress.epoch:
+            run.metrics["yardsticks"] = yardsticks(trained.windows, trained.parts, trained.task)
+        RunFolder(folder).write_metrics(run.metrics)
+    listen("end", run.metrics)
+    return run
+
+
+def train(
+    series: GraphSeries,
+    config: RunConfig,
+    folder: Path,
+    resume: bool = False,
+    start_from: Run | None = None,
+    listen: Listener = silent,
+) -> Trained:
+    """`fit` until the last epoch: the test part has not been looked at."""
     refuse_empty_sensors(series)
     place = RunFolder(folder)
     if resume:
@@ -77,33 +109,26 @@ def fit(
         progress = trainer.run(listen) if trainer else Progress()
         if not trainer:
             place.save_best(model.state_dict())
-    run = Run.load(folder, device)
-    if not run.metrics:
-        run.metrics = result(run, model, windows, parts, progress)
-        if progress.epoch:
-            run.metrics["yardsticks"] = yardsticks(windows, parts, task)
-        place.write_metrics(run.metrics)
-    listen("end", run.metrics)
-    return run
+    return Trained(model, task, windows, parts, progress)
 
 
-def result(run: Run, model: nn.Module, windows: Windows, parts: Parts, progress: Progress) -> dict[str, Any]:
+def result(run: Run, trained: Trained) -> dict[str, Any]:
     """What `metrics.json` holds. The test part is looked at here, once."""
-    series = run.template
+    series, parts, progress = run.template, trained.parts, trained.progress
     found: dict[str, Any] = {
         "data": series.name,
         "model": run.config.model,
         "seed": run.config.seed,
         "recipe": run.config.recipe,
         "unit": series.unit,
-        "params": count_parameters(model),
+        "params": count_parameters(trained.model),
         "windows": _sizes(parts),
         "epochs": progress.epoch,
         "best_epoch": progress.best_epoch,
         "seconds": round(progress.seconds, 3),
     }
     for part, origins in (("validation", parts.validation), ("test", parts.test)):
-        tally = evaluate(run.model, windows, origins)
+        tally = evaluate(run.model, trained.windows, origins)
         found[part] = tally.summary()
         if part == "test":
             found["test"]["targets"] = tally.by_target(series.targets)

@@ -69,14 +69,14 @@ class Muon(torch.optim.AdamW):
             self.by_shape.setdefault(tuple(sorted(matrix.shape)), []).append(matrix)
 
     @torch.no_grad()
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
+    def step(self) -> None:  # type: ignore[override]
         """AdamW passes over what has no gradient, so the matrices' are taken away once they are used."""
         rate, decay = self.param_groups[0]["lr"], self.param_groups[0]["weight_decay"]
         for group in self.by_shape.values():
             moved = [matrix for matrix in group if matrix.grad is not None]
             if moved:
                 self._move(moved, rate, decay)
-        super().step(closure)
+        super().step()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """As any optimiser takes up a state; Adam's own way expects one of Adam's for every parameter."""

@@ -5,7 +5,7 @@
 A sweep is a TOML file. Sections of a variant are those of a run's config.toml:
 
     sweep = "o2"
-    seeds = [0, 1]
+    seeds = [0, 1]                     # or a list for each set, { pems08-part = [0] }
     epochs = { pems08-part = 60 }      # at most, on these sets, where a variant does not say
 
     [[variants]]
@@ -70,11 +70,19 @@ def planned(sweep: Mapping[str, Any], data: Mapping[str, str], lines: list[Line]
     """The runs that have no line yet, set by set: a sweep that is cut off has whole columns."""
     made = {(line["sweep"], line["data"], line["name"], line["seed"]) for line in lines}
     for name in data:
-        for seed in sweep["seeds"]:
+        for seed in seeds_for(sweep, name):
             for variant in sweep["variants"]:
                 run = {"sweep": sweep["sweep"], "data": name, "name": variant["name"], "seed": seed}
                 if name in variant.get("only", data) and tuple(run.values()) not in made:
                     yield run | {"cfg": settings(variant, sweep.get("epochs", {}).get(name))}
+
+
+def seeds_for(sweep: Mapping[str, Any], name: str) -> list[int]:
+    """The seeds of a data set: a list for all, or a table with a list for each."""
+    seeds = sweep["seeds"]
+    if isinstance(seeds, Mapping) and name not in seeds:
+        raise InputError(f"the sweep has no seeds for {name!r}, only for {', '.join(seeds)}")
+    return list(seeds[name] if isinstance(seeds, Mapping) else seeds)
 
 
 def settings(variant: Mapping[str, Any], epochs: int | None) -> dict[str, dict[str, Any]]:

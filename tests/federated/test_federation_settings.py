@@ -22,6 +22,15 @@ def test_orthogonal_steps_are_refused_as_clients_keep_moments_of_adam() -> None:
         configure_federation(sections={"training": {"optimiser": "muon"}})
 
 
+def test_clients_descend_by_adamw_where_a_run_takes_orthogonal_steps() -> None:
+    training = configure_federation().run.training
+    assert (training.optimiser, training.weight_decay) == ("adamw", 0.3)
+    asked = configure_federation(sections={"training": {"weight_decay": 0.6}}).run.training
+    assert (asked.optimiser, asked.weight_decay) == ("adamw", 0.6)
+    own = configure_federation(model="paper").run.training  # what a model asks for itself stays
+    assert (own.optimiser, own.weight_decay) == ("adam", 0.0)
+
+
 def test_the_settings_of_a_federation_claim_nothing_that_it_does_not_do() -> None:
     training = configure_federation().run.training
     assert (training.average, training.least_steps, training.jitter, training.compile) == (0.0, 0, 0.0, False)

@@ -12,10 +12,11 @@ from f2stnet.federated.methods import Method, compose
 from f2stnet.federated.methods.parts import names
 from f2stnet.federated.partition import PartitionConfig
 from f2stnet.registry import did_you_mean
-from f2stnet.training.settings import RunConfig, configure
+from f2stnet.training.settings import RunConfig, TrainingConfig, configure
 
 # Where windows are divided among clients: with the common 64 a client would make a handful of steps a round.
 BATCH = 16
+WEIGHT_DECAY = 0.3  # by AdamW; the .6 of a run is for orthogonal steps
 SECTIONS = ("window", "model", "training")
 # Keys of `training` that speak of one long training; a federation has rounds in place of it.
 ELSEWHERE = {
@@ -109,6 +110,16 @@ class Federation:
         return cls.from_table(RunConfig.from_table(tables["run"], "federation"), tables["federation"])
 
 
+def _of_clients(training: TrainingConfig, given: Mapping[str, Any]) -> TrainingConfig:
+    """What a run alone adds is not measured in federations; clients descend by Adam's ways."""
+    if given.get("optimiser") == "muon":
+        raise InputError("training.optimiser = 'muon': clients descend by adam or adamw; leave it out")
+    if training.optimiser == "muon":
+        decay = training.weight_decay if "weight_decay" in given else WEIGHT_DECAY
+        training = replace(training, optimiser="adamw", weight_decay=decay)
+    return replace(training, average=0.0, least_steps=0, jitter=0.0)
+
+
 def configure_federation(
     method: str = "fedavg",
     model: str = "f2stnet",
@@ -130,9 +141,7 @@ def configure_federation(
         if key in ELSEWHERE:
             raise InputError(f"training.{key} means nothing in a federation: {ELSEWHERE[key]}")
     run = configure(model, seed, data, {name: given[name] for name in SECTIONS if name in given})
-    if run.training.optimiser == "muon":
-        raise InputError("training.optimiser = 'muon': clients descend by adam or adamw; leave it out")
-    run = replace(run, training=replace(run.training, average=0.0, least_steps=0, jitter=0.0))
+    run = replace(run, training=_of_clients(run.training, given.get("training", {})))
     if getattr(run.settings, "mixing", 0) and "mixing" not in given.get("model", {}):
         run = replace(run, settings=replace(run.settings, mixing=0))  # not measured in federations
     partition = (

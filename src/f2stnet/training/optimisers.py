@@ -52,9 +52,9 @@ def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.
 
 
 def matrices(model: nn.Module) -> list[Tensor]:
-    """The weights of linear layers: what multiplies features. Tables, gains and biases are no such thing."""
+    """The real weights of linear layers: what multiplies features. Tables, gains and biases are no such thing."""
     linear = (part.weight for part in model.modules() if isinstance(part, nn.Linear))
-    return [weight for weight in linear if weight.requires_grad and min(weight.shape) > 1]
+    return [w for w in linear if w.requires_grad and w.is_floating_point() and min(w.shape) > 1]
 
 
 class Muon(torch.optim.AdamW):

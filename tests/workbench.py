@@ -1,5 +1,6 @@
 """A client's workbench on a small series, for tests of federated methods."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ from f2stnet.data.windows import Task, Windows
 from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.local_training import Local
 from f2stnet.federated.methods.parts import Batch, compose
+from f2stnet.federated.settings import configure_federation
 from f2stnet.models import make_model
 from f2stnet.models.yardsticks import STIDConfig
-from f2stnet.training.settings import TrainingConfig
 from small import waves
 
 WIDTH = 4 * 4  # of the features of this model
@@ -44,7 +45,8 @@ def bench(
     model = model or make_model("stid", STIDConfig(width=4, blocks=1, dropout=dropout), Task.of(series, 6, 3))
     name = method.split("+")[0]
     composed = compose(method, {name: settings} if settings else None)
-    local = Local(model.to(device), windows, composed, TrainingConfig(batch=32, **training), epochs, steps, owners)
+    config = replace(configure_federation().run.training, batch=32, **training)
+    local = Local(model.to(device), windows, composed, config, epochs, steps, owners)
     local.enter(0, t, seed, parts, np.array(nodes), scaler, {}, received or {})
     return local
 

@@ -1,5 +1,6 @@
 """Orthogonal steps: what they are, by hand; which weights take them; that a run with them can be stopped."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def test_a_large_and_a_small_gradient_ask_for_the_same_step() -> None:
     torch.testing.assert_close(orthogonal(2.0**12 * matrix), orthogonal(2.0**-12 * matrix), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4)])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (4, 4), (70, 3), (65, 130)])
 def test_three_steps_by_hand(shape: tuple[int, int]) -> None:
     """W ← (1 − ηλ) W − .2 √max(r, c) η O, with O of a momentum that looks ahead: μ M + (1 − μ) G after M took G in."""
     random = torch.Generator().manual_seed(0)
@@ -63,6 +64,21 @@ def test_three_steps_by_hand(shape: tuple[int, int]) -> None:
         move = orthogonal((ahead.T if tall else ahead)[None])[0]
         weight = (1 - 0.01 * 0.5) * weight - 0.2 * max(shape) ** 0.5 * 0.01 * (move.T if tall else move)
         torch.testing.assert_close(model.weight.detach(), weight, atol=1e-5, rtol=0)
+
+
+def test_matrices_that_move_together_move_as_each_would_alone() -> None:
+    torch.manual_seed(0)
+    together = nn.ModuleList([nn.Linear(*sides, bias=False) for sides in ((4, 6), (9, 3), (6, 4))])
+    alone = [deepcopy(layer) for layer in together]
+    optimisers = [optimiser_of(model, MUON, CPU) for model in (together, *alone)]
+    for _ in range(2):
+        for layer, copy in zip(together, alone, strict=True):
+            layer.weight.grad = torch.randn_like(layer.weight)
+            copy.weight.grad = layer.weight.grad.clone()
+        for optimiser in optimisers:
+            optimiser.step()
+    for layer, copy in zip(together, alone, strict=True):
+        torch.testing.assert_close(layer.weight, copy.weight, atol=1e-6, rtol=0)
 
 
 def test_what_is_no_matrix_moves_as_adamw_moves_it() -> None:
@@ -88,6 +104,10 @@ def test_tables_and_gains_are_no_matrices() -> None:
     model = nn.ModuleList([NodeEmbedding(5, 4), CalendarEmbedding(24, 4), FrequencyMixing(3, 6, 2)])
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     assert {names[id(matrix)] for matrix in matrices(model)} == {"2.enter.weight", "2.leave.weight"}
+
+
+def test_a_complex_matrix_moves_as_adamw_moves_it() -> None:
+    assert not matrices(nn.Linear(4, 4, dtype=torch.complex64))
 
 
 def test_a_matrix_that_two_layers_share_moves_once() -> None:

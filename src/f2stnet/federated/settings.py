@@ -11,11 +11,13 @@ from f2stnet.errors import InputError
 from f2stnet.federated.methods import Method, compose
 from f2stnet.federated.methods.parts import names
 from f2stnet.federated.partition import PartitionConfig
+from f2stnet.models import models
 from f2stnet.registry import did_you_mean
-from f2stnet.training.settings import RunConfig, configure
+from f2stnet.training.settings import RunConfig, TrainingConfig, configure
 
 # Where windows are divided among clients: with the common 64 a client would make a handful of steps a round.
 BATCH = 16
+WEIGHT_DECAY = 0.3  # by AdamW; the .6 of a run is for orthogonal steps
 SECTIONS = ("window", "model", "training")
 # Keys of `training` that speak of one long training; a federation has rounds in place of it.
 ELSEWHERE = {
@@ -130,9 +132,10 @@ def configure_federation(
         if key in ELSEWHERE:
             raise InputError(f"training.{key} means nothing in a federation: {ELSEWHERE[key]}")
     run = configure(model, seed, data, {name: given[name] for name in SECTIONS if name in given})
-    if run.training.optimiser == "muon":
+    if given.get("training", {}).get("optimiser") == "muon":
         raise InputError("training.optimiser = 'muon': clients descend by adam or adamw; leave it out")
-    run = replace(run, training=replace(run.training, average=0.0, least_steps=0, jitter=0.0))
+    asked = models.find(model).training | given.get("training", {})
+    run = replace(run, training=_of_clients(run.training, "weight_decay" in asked))
     if getattr(run.settings, "mixing", 0) and "mixing" not in given.get("model", {}):
         run = replace(run, settings=replace(run.settings, mixing=0))  # not measured in federations
     partition = (
@@ -163,3 +166,11 @@ def configure_federation(
         partition=partition,
         clients=partition.clients if partition else clients,
     )
+
+
+def _of_clients(training: TrainingConfig, own_decay: bool) -> TrainingConfig:
+    """What was measured in long trainings alone is left out; `own_decay`: somebody asked for the weight decay."""
+    if training.optimiser == "muon":
+        decay = training.weight_decay if own_decay else WEIGHT_DECAY
+        training = replace(training, optimiser="adamw", weight_decay=decay)
+    return replace(training, average=0.0, least_steps=0, jitter=0.0)

@@ -23,6 +23,7 @@ MOMENTUM = 0.95  # μ
 SIZE = 0.2  # of an entry of AdamW's steps, as a root mean square
 # Newton–Schulz: X ← a X + b (X Xᵀ) X + c (X Xᵀ)² X, five times, brings all singular values near 1.
 QUINTIC, ROUNDS = (3.4445, -4.7750, 2.0315), 5
+ROOM = 64  # rows and columns, at least, of what a matrix moves in
 SMALLEST = 1e-7  # norm below which a momentum counts as none
 
 
@@ -37,7 +38,7 @@ def optimiser_of(model: nn.Module, config: TrainingConfig, device: torch.device)
 def adam(parameters: list[nn.Parameter], config: TrainingConfig, device: torch.device) -> torch.optim.Adam:
     """Adam or AdamW. The rate is a tensor, so that a captured step reads the current one."""
     rate = torch.tensor(config.learning_rate, device=device)
-    kind = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
+    kind = torch.optim.Adam if config.optimiser == "adam" else torch.optim.AdamW
     return kind(parameters, rate, weight_decay=config.weight_decay, **_ways(parameters, device))
 
 
@@ -51,9 +52,9 @@ def descend(loss: Tensor, optimiser: torch.optim.Optimizer, parameters: list[nn.
 
 
 def matrices(model: nn.Module) -> list[Tensor]:
-    """The weights of linear layers: what multiplies features. Tables, gains and biases are no such thing."""
+    """The real weights of linear layers: what multiplies features. Tables, gains and biases are no such thing."""
     linear = (part.weight for part in model.modules() if isinstance(part, nn.Linear))
-    return [weight for weight in linear if weight.requires_grad and min(weight.shape) > 1]
+    return [w for w in linear if w.requires_grad and w.is_floating_point() and min(w.shape) > 1]
 
 
 class Muon(torch.optim.AdamW):
@@ -64,36 +65,38 @@ class Muon(torch.optim.AdamW):
     ) -> None:
         rate = torch.tensor(config.learning_rate, device=device)
         super().__init__(parameters, rate, weight_decay=config.weight_decay, **_ways(parameters, device))
-        self.by_shape: dict[tuple[int, ...], list[Tensor]] = {}  # those of one shape move together
+        self.by_shape: dict[tuple[int, int], list[Tensor]] = {}  # those of one shape move together
         for matrix in dict.fromkeys(chosen):
-            self.by_shape.setdefault(tuple(sorted(matrix.shape)), []).append(matrix)
+            self.by_shape.setdefault(_filled_up(matrix.shape), []).append(matrix)
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
         """AdamW passes over what has no gradient, so the matrices' are taken away once they are used."""
         rate, decay = self.param_groups[0]["lr"], self.param_groups[0]["weight_decay"]
-        for group in self.by_shape.values():
+        for shape, group in self.by_shape.items():
             moved = [matrix for matrix in group if matrix.grad is not None]
             if moved:
-                self._move(moved, rate, decay)
+                self._move(moved, shape, rate, decay)
         super().step()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """As any optimiser takes up a state; Adam's own way expects one of Adam's for every parameter."""
         torch.optim.Optimizer.__setstate__(self, state)
 
-    def _move(self, group: list[Tensor], rate: Tensor, decay: float) -> None:
-        """One step of matrices of one shape, in a few kernels for all of them."""
+    def _move(self, group: list[Tensor], shape: tuple[int, int], rate: Tensor, decay: float) -> None:
+        """One step of matrices that fit into one shape. What is filled up with zeros keeps them, and its singular
+        values are those it had."""
         gradients = [matrix.grad for matrix in group if matrix.grad is not None]
         momenta = [self._momentum(matrix) for matrix in group]
         torch._foreach_lerp_(momenta, gradients, 1 - MOMENTUM)
         ahead = torch._foreach_lerp(momenta, gradients, 1 - MOMENTUM)
-        lying = [matrix.shape[0] <= matrix.shape[1] for matrix in group]
-        moves = orthogonal(torch.stack([step if so else step.T for step, so in zip(ahead, lying, strict=True)]))
-        moves = moves * (SIZE * max(group[0].shape) ** 0.5 * rate)
+        whole = group[0].new_zeros(len(group), *shape)
+        for place, step in zip(whole, ahead, strict=True):
+            _lying_in(place, step.shape).copy_(step)
+        moves = orthogonal(whole) * rate
         torch._foreach_mul_(group, 1 - rate * decay)
-        torch._foreach_sub_(group, [move if so else move.T for move, so in zip(moves, lying, strict=True)])
-        for matrix in group:
+        for matrix, move in zip(group, moves, strict=True):
+            matrix.sub_(_lying_in(move, matrix.shape), alpha=SIZE * max(matrix.shape) ** 0.5)
             matrix.grad = None
 
     def _momentum(self, matrix: Tensor) -> Tensor:
@@ -102,6 +105,20 @@ class Muon(torch.optim.AdamW):
             state["momentum"] = torch.zeros_like(matrix)
         momentum: Tensor = state["momentum"]
         return momentum
+
+
+def _filled_up(shape: torch.Size) -> tuple[int, int]:
+    """The larger shape in which a matrix moves, rows at most columns: a handful of shapes means a handful of kernels,
+    and on a GPU small matrices cost what large ones do."""
+    rows, columns = (max(ROOM, 1 << (side - 1).bit_length()) for side in sorted(shape))
+    return rows, columns
+
+
+def _lying_in(filled: Tensor, shape: torch.Size) -> Tensor:
+    """The part of it that a matrix of this shape takes up; a tall one lies on its side there."""
+    rows, columns = sorted(shape)
+    part = filled[:rows, :columns]
+    return part if tuple(shape) == (rows, columns) else part.T
 
 
 def _ways(parameters: list[nn.Parameter], device: torch.device) -> dict[str, Any]:

@@ -24,9 +24,9 @@ class TrainingConfig:
     epochs: int = 100  # at most
     batch: int = 64  # windows a step, at most
     least_steps: int = 32  # of an epoch: where windows are few, batches are smaller; 0: never. Not in federations
-    optimiser: Literal["adam", "adamw", "muon"] = "adamw"  # muon: orthogonal steps for matrices
+    optimiser: Literal["adam", "adamw", "muon"] = "muon"  # muon: orthogonal steps for matrices. Not in federations
     learning_rate: float = 2e-3
-    weight_decay: float = 0.3
+    weight_decay: float = 0.6
     average: float = 0.99  # decay of the averaged weights that are validated and kept, 0: none. Not in federations
     loss: Loss = "mae"
     loss_units: Literal["deviations", "real"] = "deviations"  # of the error that the loss sees

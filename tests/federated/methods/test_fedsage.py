@@ -18,10 +18,10 @@ from f2stnet.federated.aggregate import Arrays
 from f2stnet.federated.local_training import Local
 from f2stnet.federated.methods import compose
 from f2stnet.federated.methods.fedsage import FedSageConfig, Mending, Workshop
+from f2stnet.federated.settings import configure_federation
 from f2stnet.layers.state_space.choice import using
 from f2stnet.models.f2stnet import F2STNet, F2STNetConfig
 from f2stnet.series import GraphSeries
-from f2stnet.training.settings import TrainingConfig
 from small import waves
 
 NODES = 8
@@ -40,7 +40,7 @@ def bench(
     model = F2STNet(F2STNetConfig(width=8, frequencies=4, blocks=1, dropout=0.0, learned_graph=0), task).to(device)
     windows = Windows(series, SCALER, WINDOW.input, WINDOW.horizon, device)
     sections = {name: keys for name, keys in SETTINGS.items() if name in method}
-    config = TrainingConfig(batch=16, device=device, capture=capture)
+    config = replace(configure_federation().run.training, batch=16, device=device, capture=capture)
     return Local(model, windows, compose(method, sections), config, epochs=1)
 
 

@@ -58,11 +58,22 @@ class CalendarEmbedding(nn.Module):
 
 
 class FutureCalendar(nn.Module):
-    """What the hours to come add to a forecast, for each node as its features ask."""
+    """What the hours to come add to a forecast, for each node as its features ask.
 
-    def __init__(self, features: int, slots_per_day: int, outputs: int, width: int) -> None:
+    It is easily learned by heart what each hour was like. `hidden` windows are forecast without in training, and what
+    is added to the others makes up for that.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        slots_per_day: int,
+        outputs: int,
+        width: int,
+        hidden: float = 0.0,  # share of the windows
+    ) -> None:
         super().__init__()
-        self.outputs = outputs
+        self.outputs, self.hidden = outputs, hidden
         self.when = CalendarEmbedding(slots_per_day, width)
         self.ask = nn.Linear(features, 2 * width * outputs)
         for table in (self.when.slot, self.when.day):  # a product of two small things would hardly start to learn
@@ -72,4 +83,7 @@ class FutureCalendar(nn.Module):
         self, h: Float[Tensor, "B N W"], slot: Int[Tensor, "B H"], day: Int[Tensor, "B H"]
     ) -> Float[Tensor, "B H N Y"]:
         hours = self.when(slot.flatten(), day.flatten()).unflatten(0, slot.shape)
+        if self.training and self.hidden:
+            told = torch.rand(len(h), 1, 1, device=h.device) >= self.hidden
+            hours = hours * (told / (1 - self.hidden))
         return torch.einsum("bhe,bnye->bhny", hours, self.ask(h).unflatten(-1, (self.outputs, -1)))

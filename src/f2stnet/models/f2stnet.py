@@ -47,6 +47,7 @@ class F2STNetConfig:
     node: bool = True  # node embedding
     calendar: bool = True  # time-of-day and day-of-week embeddings
     future: int = 16  # width of the embeddings of the hours to come, at the head; 0: none
+    hidden_future: float = 0.0  # share of the windows that are forecast without them in training
     learned_graph: int = 0  # width of the embeddings of a graph of all pairs, beside the given one; 0: none
     blocks: int = 3  # residual MLP blocks before the head
     mixing: int = 32  # width of the operators on graph frequencies after each of those blocks; 0: none
@@ -58,7 +59,7 @@ class F2STNetConfig:
             require(getattr(self, key) >= 1, f"{key} = {getattr(self, key)}: expected at least 1")
         for key in ("learned_graph", "blocks", "future", "mixing"):
             require(getattr(self, key) >= 0, f"{key} = {getattr(self, key)}: expected 0 or more")
-        for key in ("dropout", "hidden_days"):
+        for key in ("dropout", "hidden_days", "hidden_future"):
             require(0 <= getattr(self, key) < 1, f"{key} = {getattr(self, key)}: expected 0 or more and below 1")
         require(
             self.state_space or self.window or self.variant == "paper",
@@ -90,7 +91,9 @@ class F2STNet(nn.Module):
         self.head = nn.Linear(self.body.width, self.horizon * self.outputs)
         self.future: FutureCalendar | None = None
         if config.future and config.variant == "default":
-            self.future = FutureCalendar(self.body.width, task.slots_per_day, self.outputs, config.future)
+            self.future = FutureCalendar(
+                self.body.width, task.slots_per_day, self.outputs, config.future, config.hidden_future
+            )
 
     def forward(self, inputs: Inputs) -> Float[Tensor, "B H N Y"]:
         if self.bridges:

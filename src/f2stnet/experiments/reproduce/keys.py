@@ -20,6 +20,7 @@ SCHEMA = 1  # of a record; a change of meaning raises it
 NEUTRAL: dict[str, Any] = {
     "model.bridge": False,
     "model.mixing": 0,
+    "model.hidden_future": 0.0,
     "training.least_steps": 0,
     "training.jitter": 0.0,
     "federation.false_loss": 1.0,

@@ -17,6 +17,7 @@ from f2stnet.training import configure, fit
 from small import waves
 
 ROOT = Path(__file__).resolve().parents[2]
+SWEEPS = ROOT / "benchmarks" / "sweeps"
 SWEEP = """
 sweep = "x1"
 seeds = [0]
@@ -105,6 +106,23 @@ def test_a_file_that_is_no_sweep_is_named(screen: ModuleType, tmp_path: Path, te
         (tmp_path / "s.toml").write_text(text)
     with pytest.raises(InputError, match=f"s.toml: .*{told}"):
         screen.read(tmp_path / "s.toml")
+
+
+def test_seeds_may_be_said_for_each_set(screen: ModuleType) -> None:
+    sweep = {"sweep": "x", "seeds": {"a": [0], "b": [1, 2]}, "variants": [{"name": "v"}]}
+    found = [(run["data"], run["seed"]) for run in screen.planned(sweep, {"a": "", "b": ""}, [])]
+    assert found == [("a", 0), ("b", 1), ("b", 2)]
+    with pytest.raises(InputError, match="no seeds for 'c', only for a, b"):
+        list(screen.planned(sweep, {"c": ""}, []))
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SWEEPS.glob("*.toml")))
+def test_a_sweep_that_is_kept_can_be_made_again(screen: ModuleType, name: str) -> None:
+    sweep = screen.read(SWEEPS / name)
+    runs = list(screen.planned(sweep, dict.fromkeys(sweep["epochs"], ""), []))
+    assert runs
+    for run in runs:
+        screen.config_of(run, "cpu")
 
 
 def test_what_is_misspelt_is_named_before_anything_runs(screen: ModuleType) -> None:

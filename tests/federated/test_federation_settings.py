@@ -30,6 +30,8 @@ def test_clients_descend_by_adamw_where_a_run_takes_orthogonal_steps() -> None:
     assert (training.optimiser, training.weight_decay) == ("adamw", 0.3)
     asked = configure_federation(sections={"training": {"weight_decay": 0.6}}).run.training
     assert (asked.optimiser, asked.weight_decay) == ("adamw", 0.6)
+    named = configure_federation(sections={"training": {"optimiser": "adamw"}}).run.training
+    assert named == training
     own = configure_federation(model="paper").run.training  # what a model asks for itself stays
     assert (own.optimiser, own.weight_decay) == ("adam", 0.0)
 

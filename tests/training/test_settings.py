@@ -93,7 +93,7 @@ def test_a_run_from_before_these_keys_does_what_it_did() -> None:
     table["training"]["jitter"] = 0.1
     now = RunConfig.from_table(table, "test")
     del table["model"]["bridge"], table["model"]["mixing"]
-    for key in ("least_steps", "average", "jitter"):
+    for key in ("optimiser", "least_steps", "average", "jitter"):
         del table["training"][key]
     then = RunConfig.from_table(table, "test")
     assert (now.settings.bridge, now.settings.mixing) == (True, 32)
@@ -101,3 +101,4 @@ def test_a_run_from_before_these_keys_does_what_it_did() -> None:
     assert (now.training.least_steps, now.training.average) == (32, 0.99)
     assert (then.training.least_steps, then.training.average) == (0, 0.0)
     assert (now.training.jitter, then.training.jitter) == (0.1, 0.0)
+    assert (now.training.optimiser, then.training.optimiser) == ("muon", "adam")

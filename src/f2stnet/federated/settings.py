@@ -170,7 +170,6 @@ def configure_federation(
 
 def _of_clients(training: TrainingConfig, own_decay: bool) -> TrainingConfig:
     """What was measured in long trainings alone is left out; `own_decay`: somebody asked for the weight decay."""
-    if training.optimiser == "muon":
-        decay = training.weight_decay if own_decay else WEIGHT_DECAY
-        training = replace(training, optimiser="adamw", weight_decay=decay)
-    return replace(training, average=0.0, least_steps=0, jitter=0.0)
+    optimiser = "adamw" if training.optimiser == "muon" else training.optimiser
+    decay = training.weight_decay if own_decay else WEIGHT_DECAY
+    return replace(training, optimiser=optimiser, weight_decay=decay, average=0.0, least_steps=0, jitter=0.0)

@@ -60,8 +60,8 @@ class CalendarEmbedding(nn.Module):
 class FutureCalendar(nn.Module):
     """What the hours to come add to a forecast, for each node as its features ask.
 
-    It is easily learned by heart what each hour was like. `hidden` windows are forecast without in training, and what
-    is added to the others makes up for that.
+    What each hour was like is easily learned by heart. In training a share `hidden` of the windows is forecast without,
+    and what is added to the others makes up for that (docs/research-log.md, o6).
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class FutureCalendar(nn.Module):
         slots_per_day: int,
         outputs: int,
         width: int,
-        hidden: float = 0.0,  # share of the windows
+        hidden: float = 0.0,
     ) -> None:
         super().__init__()
         self.outputs, self.hidden = outputs, hidden

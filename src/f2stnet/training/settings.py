@@ -108,9 +108,9 @@ class RunConfig:
         sections.pop("data")
         sections["model"].pop("name")
         # What a run from before these keys did.
-        for key, before in (("average", 0.0), ("least_steps", 0), ("jitter", 0.0)):
+        for key, before in (("optimiser", "adam"), ("average", 0.0), ("least_steps", 0), ("jitter", 0.0)):
             sections.setdefault("training", {}).setdefault(key, before)
-        for key, before in (("bridge", False), ("mixing", 0)):
+        for key, before in (("bridge", False), ("mixing", 0), ("hidden_future", 0.0)):
             if hasattr(models.find(name).config, key):
                 sections["model"].setdefault(key, before)
         # Everything is written out in a run's config, so the recipe is only a name there.
